@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         progress.get_or_insert_with(|| Progress::new(total)).add(bytes);
     })?;
     drop(progress);
-    for (path, error) in &analyzed.left {
+    for (path, error) in &analyzed.skipped {
         crate::complain(&format!("warning: {}: left out: {}", describe::name(path), error.message()));
     }
     let place = analyzed.save(&file)?;
@@ -57,7 +57,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
             "{}",
             serde_json::json!({
                 "zones": place.display().to_string(), "bytes": analyzed.bytes.len(), "datasets": datasets,
-                "looked_at": analyzed.looked_at, "left_out": analyzed.left.len(),
+                "looked_at": analyzed.bytes_scanned, "left_out": analyzed.skipped.len(),
             })
         );
         return Ok(());
@@ -66,7 +66,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         "{shown}: {} for {zones} zones of {} datasets, {} looked at",
         bytes(analyzed.bytes.len() as u64),
         analyzed.datasets.len(),
-        bytes(analyzed.looked_at)
+        bytes(analyzed.bytes_scanned)
     );
     Ok(())
 }

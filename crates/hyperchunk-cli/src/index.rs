@@ -5,7 +5,7 @@ use crate::describe;
 use crate::json::Text;
 use crate::source::{SourceOptions, is_url};
 use clap::Args;
-use hyperchunk::index::{Built, Index, SUFFIX, Tables, cached};
+use hyperchunk::index::{Index, NewIndex, SUFFIX, Tables, cached};
 use hyperchunk::output::{self, Kind, Output};
 use hyperchunk::references::{self, LeftOut};
 use hyperchunk::{Error, ErrorKind, File};
@@ -69,7 +69,7 @@ pub struct Indexed {
     /// Where the index is, if one was written.
     pub path: Option<PathBuf>,
     /// The index, and what could not be read for it.
-    pub built: Built,
+    pub built: NewIndex,
     /// What references cannot say: path and reason.
     pub left: BTreeSet<(Vec<u8>, String)>,
 }

@@ -6,7 +6,7 @@ use crate::source::SourceOptions;
 use clap::{Args, Subcommand};
 use hyperchunk::OpenOptions;
 use hyperchunk::output;
-use hyperchunk::restructure::{self, Chunking, Committed, Job, Order, Request, State, Worked};
+use hyperchunk::restructure::{self, Chunking, CommitReport, Job, Order, Request, State, WorkReport};
 use hyperchunk::write::Sync;
 use hyperchunk_udf::escape::escape;
 use serde_json::json;
@@ -133,7 +133,7 @@ fn order(text: &str) -> Result<Order, String> {
 }
 
 fn size(text: &str) -> Result<u64, String> {
-    let size = restructure::bytes_of(text).filter(|size| *size > 0);
+    let size = restructure::parse_byte_count(text).filter(|size| *size > 0);
     size.ok_or_else(|| "a number of bytes such as 64MiB is expected".into())
 }
 
@@ -200,14 +200,20 @@ fn shown(path: &Path) -> String {
 }
 
 /// Does a share of the tasks, with a bar.
-fn share(job: &Job, part: u64, of: u64, threads: usize, wait: Duration) -> Result<Worked, hyperchunk::Error> {
+fn share(
+    job: &Job,
+    part: u64,
+    of: u64,
+    threads: usize,
+    wait: Duration,
+) -> Result<WorkReport, hyperchunk::Error> {
     let passes = job.plan().passes.len() as u64;
     let progress = Mutex::new(Progress::new(job.bytes().saturating_mul(passes) / of));
     let each = |bytes| progress.lock().unwrap_or_else(PoisonError::into_inner).add(bytes);
     job.share(part, of, threads, wait, &each)
 }
 
-fn tell(job: &Job, worked: Worked, committed: Option<&Committed>, as_json: bool) {
+fn tell(job: &Job, worked: WorkReport, committed: Option<&CommitReport>, as_json: bool) {
     let (done, skipped, tasks) = (worked.done, worked.skipped, job.plan().tasks());
     if as_json {
         say!(

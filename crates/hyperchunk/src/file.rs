@@ -2,7 +2,7 @@
 
 use crate::external::ExternalFiles;
 use crate::heap::GlobalHeaps;
-use crate::index::{self, Index, IndexOption, IndexState, Indexed};
+use crate::index::{self, Index, IndexOption, IndexState, IndexedView};
 use crate::io::{self, FileView, LocalFile, Locking, Memory, Paged, RemoteOptions, Source, rounds};
 use crate::object::Object;
 use crate::output::same_file;
@@ -112,7 +112,7 @@ pub(crate) struct Inner {
     index_state: IndexState,
     /// Set while another program writes it in SWMR mode.
     followed: bool,
-    view: Overlay<Indexed<FileView>>,
+    view: Overlay<IndexedView<FileView>>,
 }
 
 impl File {
@@ -393,7 +393,7 @@ fn open(
         given => given,
     };
     let (index, index_state) = index::find(wanted, name, &*source, limits)?;
-    let pages = Indexed::new(FileView::new(&source), index.clone());
+    let pages = IndexedView::new(FileView::new(&source), index.clone());
     let fuel = Fuel::new(limits);
     let superblock = torn::again(options.swmr, || {
         pages.under().forget();

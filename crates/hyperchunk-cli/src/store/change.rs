@@ -5,7 +5,7 @@ use crate::Outcome;
 use crate::progress::bytes;
 use crate::source::Reach;
 use clap::Args;
-use hyperchunk::store::commit::{CommitOptions, Committed, SetAside};
+use hyperchunk::store::commit::{CommitOptions, CommitReport, DeferredLog};
 use hyperchunk::store::link::Links;
 use hyperchunk::store::vacuum::VacuumOptions;
 use hyperchunk::store::{self, BegunUpload, Session};
@@ -118,7 +118,7 @@ fn make(path: &Path, reach: &Reach, options: &CommitOptions, as_json: bool) -> O
         print_uploads(&bucket.uploads()?);
     }
     let Some(made) = made else {
-        let status = store::status::Status::of(&site)?;
+        let status = store::status::Status::read(&site)?;
         if !status.is_store() {
             return Err(format!("{}: there is no store: no folder {}.d", shown(path), shown(path)).into());
         }
@@ -144,7 +144,7 @@ fn make(path: &Path, reach: &Reach, options: &CommitOptions, as_json: bool) -> O
 }
 
 /// Names the logs that were set aside: an error, as what they hold is not committed.
-fn tell_set_aside(set_aside: &[SetAside]) -> Outcome {
+fn tell_set_aside(set_aside: &[DeferredLog]) -> Outcome {
     let mut missing = None;
     for aside in set_aside {
         if aside.has_data {
@@ -160,7 +160,7 @@ fn tell_set_aside(set_aside: &[SetAside]) -> Outcome {
     }
 }
 
-fn set_aside_json(set_aside: &[SetAside]) -> serde_json::Value {
+fn set_aside_json(set_aside: &[DeferredLog]) -> serde_json::Value {
     let all = set_aside.iter().map(|aside| {
         json!({
             "writer": aside.writer.to_string(), "reason": aside.reason.to_string(), "has_data": aside.has_data,
@@ -184,7 +184,7 @@ pub(super) fn print_uploads(uploads: &[BegunUpload]) {
     }
 }
 
-fn to_json(made: &Committed) -> serde_json::Value {
+fn to_json(made: &CommitReport) -> serde_json::Value {
     json!({
         "epoch": made.manifest.number,
         "writers": made.writers.iter().map(ToString::to_string).collect::<Vec<_>>(),
@@ -210,7 +210,7 @@ fn links_json(links: &Links) -> serde_json::Value {
     links.collect()
 }
 
-fn print(path: &Path, made: &Committed) {
+fn print(path: &Path, made: &CommitReport) {
     let (writers, datasets) = (made.writers.len(), made.manifest.datasets.len());
     say!("{}: epoch {}, of {writers} writers; {datasets} datasets", shown(path), made.manifest.number);
     for conflict in &made.manifest.conflicts {
@@ -300,7 +300,7 @@ pub(super) fn pack(arguments: &Pack) -> Outcome {
         say!(
             "{}",
             json!({ "epoch": packed.epoch, "datasets": packed.datasets, "copied": packed.copied,
-                "painted": packed.painted, "size": packed.size })
+                "reencoded_bytes": packed.reencoded_bytes, "size": packed.size })
         );
     } else {
         let (size, copied) = (bytes(packed.size), bytes(packed.copied));

@@ -7,7 +7,7 @@ use crate::source::SourceOptions;
 use clap::Args;
 use hyperchunk::model::ObjectKind;
 use hyperchunk::query::Predicate;
-use hyperchunk::store::follow::{Follow as Standing, Polled, Seen};
+use hyperchunk::store::follow::{FlushedMatches, Follow as Standing, PollReport};
 use hyperchunk::walk::{Found, Next};
 use hyperchunk::{File, OpenOptions};
 use hyperchunk_arrow::flight::Signals;
@@ -83,16 +83,16 @@ impl Ended {
 pub(super) fn follow(arguments: &Follow) -> Outcome {
     let (name, predicate) = match &arguments.predicate {
         Some(predicate) => (arguments.asked.clone(), predicate.parse()?),
-        None => Predicate::of_dataset(&arguments.asked)?,
+        None => Predicate::parse_with_dataset(&arguments.asked)?,
     };
     let path = dataset(&arguments.file, &name)?;
     let signals = Signals::listen();
     let end = arguments.timeout.and_then(|time| Instant::now().checked_add(time));
     let mut standing = Standing::new(&arguments.file, &path, predicate)?;
-    let (mut found, mut looked_at) = (0_u64, 0_u64);
+    let (mut found, mut bytes_scanned) = (0_u64, 0_u64);
     let ended = loop {
         let polled = standing.poll()?;
-        looked_at = looked_at.saturating_add(polled.looked_at);
+        bytes_scanned = bytes_scanned.saturating_add(polled.bytes_scanned);
         for seen in &polled.seen {
             found = found.saturating_add(show(seen, arguments));
         }
@@ -101,21 +101,21 @@ pub(super) fn follow(arguments: &Follow) -> Outcome {
             break ended;
         }
         // What is left of much is looked at at once.
-        let wait = if polled.looked_at > 0 { Duration::ZERO } else { arguments.interval };
+        let wait = if polled.bytes_scanned > 0 { Duration::ZERO } else { arguments.interval };
         let left = end.map_or(wait, |end| wait.min(end.saturating_duration_since(Instant::now())));
         if signals.wait_for(left) {
             break Ended::Asked;
         }
     };
     if arguments.json {
-        say!("{}", json!({ "ended": ended.word(), "found": found, "looked_at": looked_at }));
+        say!("{}", json!({ "ended": ended.word(), "found": found, "looked_at": bytes_scanned }));
     } else {
-        say!("{found} values, looked at {} ({})", bytes(looked_at), ended.word());
+        say!("{found} values, looked at {} ({})", bytes(bytes_scanned), ended.word());
     }
     Ok(())
 }
 
-fn ends(polled: &Polled, arguments: &Follow, late: bool, asked: bool) -> Option<Ended> {
+fn ends(polled: &PollReport, arguments: &Follow, late: bool, asked: bool) -> Option<Ended> {
     match () {
         () if asked => Some(Ended::Asked),
         () if arguments.once && !polled.seen.is_empty() => Some(Ended::Found),
@@ -126,7 +126,7 @@ fn ends(polled: &Polled, arguments: &Follow, late: bool, asked: bool) -> Option<
 }
 
 /// Prints what was found in a write; returns how many values that is.
-fn show(seen: &Seen, arguments: &Follow) -> u64 {
+fn show(seen: &FlushedMatches, arguments: &Follow) -> u64 {
     let numbers = seen.numbers();
     let count = numbers.len();
     let rank = seen.indices.len() / count.max(1);

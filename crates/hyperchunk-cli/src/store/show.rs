@@ -6,7 +6,7 @@ use crate::progress::bytes;
 use crate::source::Reach;
 use clap::Args;
 use hyperchunk::store::status::{LogState, Skeleton, Status as State};
-use hyperchunk::store::verify::{self, Verified};
+use hyperchunk::store::verify::{self, VerifyReport};
 use hyperchunk_udf::escape::escape;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ pub(crate) struct Status {
 }
 
 fn look(file: &Path, reach: &Reach) -> Result<State, Box<dyn std::error::Error>> {
-    let state = State::of(&reach.site(file))?;
+    let state = State::read(&reach.site(file))?;
     if state.is_store() {
         return Ok(state);
     }
@@ -169,7 +169,7 @@ cannot be compared.";
 
 pub(super) fn verify(arguments: &Verify) -> Outcome {
     look(&arguments.file, &arguments.reach)?;
-    let Verified { logs, bytes: looked, damaged, .. } =
+    let VerifyReport { logs, bytes: looked, damaged, .. } =
         verify::verify(&arguments.reach.site(&arguments.file))?;
     if arguments.json {
         say!("{}", json!({ "logs": logs, "bytes": looked, "damaged": damaged }));

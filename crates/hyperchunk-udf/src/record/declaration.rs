@@ -21,7 +21,7 @@ const MOST_RULES: usize = 256;
 const LONGEST_CALL: u64 = 3_600_000;
 /// Maximum size of one call's results in bytes.
 const MOST_BYTES: u64 = 64 << 10;
-/// Rules to merge the values of one key, independent of the function: see `store::pairs` of the engine.
+/// Rules to merge the values of one key, independent of the function: see `store::analysis_values` of the engine.
 const RULES: [&str; 5] = ["max", "min", "sum", "first", "last"];
 
 /// Policy for a write whose analysis fails. The data are written in any case.

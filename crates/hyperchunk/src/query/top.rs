@@ -1,9 +1,9 @@
 //! Ranking of the zones of a dataset by their statistics, for questions such as: where is the
 //! biggest wave?
 
-use super::answer::index_of;
+use super::answer::element_index;
 use super::judge::order;
-use super::{Ask, Elements, Zone};
+use super::{Elements, Zone, ZoneRequest};
 use crate::store::{Extreme, Slab, Statistics, WriterId};
 use crate::{Dataset, Error, Result};
 use std::cmp::Ordering;
@@ -50,7 +50,7 @@ impl FromStr for By {
 /// A zone with its statistics.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub struct Shard {
+pub struct ZoneStats {
     /// Its box, or the bounding box of its visible parts.
     pub slab: Slab,
     /// Value of the criterion.
@@ -70,9 +70,9 @@ pub struct Shard {
 #[non_exhaustive]
 pub struct Top {
     /// The zones in order.
-    pub shards: Vec<Shard>,
+    pub zones: Vec<ZoneStats>,
     /// Number of bytes of statistics and elements that were read.
-    pub looked_at: u64,
+    pub bytes_scanned: u64,
     /// Size of the ranked region in bytes.
     pub total: u64,
 }
@@ -82,13 +82,13 @@ struct Ranked {
     /// Bound of the criterion; `None` if unknown, which comes first.
     key: Option<Extreme>,
     /// The result, once it is exact.
-    shard: Option<Shard>,
+    stats: Option<ZoneStats>,
     zone: Option<Zone>,
     smallest: bool,
 }
 
 impl By {
-    fn of(self, statistics: &Statistics) -> Option<Extreme> {
+    fn value(self, statistics: &Statistics) -> Option<Extreme> {
         #[expect(clippy::cast_precision_loss, reason = "a mean is one of floating-point numbers")]
         let mean = |statistics: &Statistics| {
             let count = statistics.count.checked_sub(statistics.nan).filter(|count| *count > 0)?;
@@ -127,39 +127,49 @@ impl Dataset {
     /// # Errors
     /// As [`Dataset::query`].
     pub fn top(&self, count: usize, by: By, slab: Option<&Slab>) -> Result<Top> {
-        let elements = Elements::of(self.datatype()).map_err(|error| self.name(error))?;
+        let elements = Elements::from_datatype(self.datatype()).map_err(|error| self.name(error))?;
         let wanted = self.asked(slab)?;
         let limits = &self.object().file().options().limits;
-        let zoned = self.zoned(&Ask { wanted: &wanted, keep: &|_| true, bare: false, limits })?;
-        let mut looked_at = zoned.looked_at;
+        let zoned = self.zoned(&ZoneRequest { wanted: &wanted, keep: &|_| true, bare: false, limits })?;
+        let mut bytes_scanned = zoned.bytes_scanned;
         let smallest = by == By::Min;
         let mut heap = BinaryHeap::with_capacity(zoned.zones.len());
         for zone in zoned.zones {
             let known = zone.statistics.filter(|_| zone.whole || by.is_bound());
-            let key = known.as_ref().and_then(|statistics| by.of(statistics));
+            let key = known.as_ref().and_then(|statistics| by.value(statistics));
             if known.is_some() && key.is_none() {
                 continue;
             }
-            heap.push(Ranked { key, shard: None, zone: Some(zone), smallest });
+            heap.push(Ranked { key, stats: None, zone: Some(zone), smallest });
         }
         let mut shards = Vec::new();
         while shards.len() < count {
             let Some(next) = heap.pop() else { break };
-            if let Some(shard) = next.shard {
+            if let Some(shard) = next.stats {
                 shards.push(shard);
                 continue;
             }
             let Some(zone) = next.zone else { continue };
-            let shard = self.exact(&zone, by, elements, &mut looked_at)?;
+            let shard = self.exact(&zone, by, elements, &mut bytes_scanned)?;
             if let Some(shard) = shard {
-                heap.push(Ranked { key: Some(shard.value), shard: Some(shard), zone: None, smallest });
+                heap.push(Ranked { key: Some(shard.value), stats: Some(shard), zone: None, smallest });
             }
         }
-        Ok(Top { shards, looked_at, total: wanted.elements()?.saturating_mul(elements.size() as u64) })
+        Ok(Top {
+            zones: shards,
+            bytes_scanned,
+            total: wanted.elements()?.saturating_mul(elements.size() as u64),
+        })
     }
 
     /// Returns the exact result of a zone, reading it if it is partly covered.
-    fn exact(&self, zone: &Zone, by: By, elements: Elements, looked_at: &mut u64) -> Result<Option<Shard>> {
+    fn exact(
+        &self,
+        zone: &Zone,
+        by: By,
+        elements: Elements,
+        bytes_scanned: &mut u64,
+    ) -> Result<Option<ZoneStats>> {
         let mut all = Statistics::NONE;
         let mut best: Option<(Extreme, Vec<u64>)> = None;
         let mut take = |slab: &Slab, statistics: &Statistics| {
@@ -169,7 +179,7 @@ impl Dataset {
                 _ => None,
             };
             if let Some((value, place)) = place {
-                let index = index_of(slab, place);
+                let index = element_index(slab, place);
                 let better = best.as_ref().is_none_or(|(known, at)| {
                     let compared = order(value, *known);
                     let compared = if by == By::Min { compared.reverse() } else { compared };
@@ -186,19 +196,19 @@ impl Dataset {
             _ => {
                 for slab in &zone.seen {
                     self.read_parts(slab, elements.size(), &mut |part, bytes| {
-                        *looked_at = looked_at.saturating_add(bytes.len() as u64);
+                        *bytes_scanned = bytes_scanned.saturating_add(bytes.len() as u64);
                         take(part, &elements.statistics(bytes));
                     })?;
                 }
             }
         }
-        let Some(value) = by.of(&all) else { return Ok(None) };
+        let Some(value) = by.value(&all) else { return Ok(None) };
         let around = zone
             .seen
             .iter()
             .skip(1)
             .fold(zone.seen.first().cloned(), |around, slab| around.map(|around| around.around(slab)));
-        Ok(around.map(|slab| Shard {
+        Ok(around.map(|slab| ZoneStats {
             slab,
             value,
             index: best.map(|(_, index)| index),
@@ -219,9 +229,9 @@ impl Ord for Ranked {
             (one, other) => one.is_none().cmp(&other.is_none()),
         };
         // Of equal keys, inexact ones come first, then smaller indices.
-        let exact = self.shard.is_none().cmp(&other.shard.is_none());
+        let exact = self.stats.is_none().cmp(&other.stats.is_none());
         let place = |ranked: &Self| {
-            let shard = ranked.shard.as_ref();
+            let shard = ranked.stats.as_ref();
             shard.map(|shard| shard.index.clone().unwrap_or_else(|| shard.slab.start.clone()))
         };
         keys.then(exact).then_with(|| place(other).cmp(&place(self)))

@@ -1,6 +1,6 @@
 //! Zones of a dataset: their visible parts and statistics.
 
-use super::judge::Maybe;
+use super::judge::Outcomes;
 use super::{Elements, Predicate};
 use crate::store::{Slab, Statistics, WriterId};
 use crate::{Dataset, Error, Limits, Result};
@@ -21,18 +21,18 @@ pub(crate) struct Zone {
 
 /// Zone map of a part of a dataset.
 #[derive(Debug)]
-pub(crate) struct Zoned {
+pub(crate) struct ZoneMap {
     pub(crate) zones: Vec<Zone>,
     /// Unwritten elements, if requested.
     pub(crate) bare: Vec<Slab>,
     /// Number of bytes that were read.
-    pub(crate) looked_at: u64,
+    pub(crate) bytes_scanned: u64,
     /// True if none of these boxes overlap.
     pub(crate) disjoint: bool,
 }
 
 /// A request for a zone map.
-pub(crate) struct Ask<'a> {
+pub(crate) struct ZoneRequest<'a> {
     pub(crate) wanted: &'a Slab,
     /// Filter of zones by their statistics.
     pub(crate) keep: &'a dyn Fn(&Statistics) -> bool,
@@ -81,9 +81,9 @@ impl Dataset {
     }
 
     /// Returns the zone map of a part of the dataset.
-    pub(crate) fn zoned(&self, ask: &Ask<'_>) -> Result<Zoned> {
+    pub(crate) fn zoned(&self, ask: &ZoneRequest<'_>) -> Result<ZoneMap> {
         if ask.wanted.count.contains(&0) {
-            return Ok(Zoned { zones: Vec::new(), bare: Vec::new(), looked_at: 0, disjoint: true });
+            return Ok(ZoneMap { zones: Vec::new(), bare: Vec::new(), bytes_scanned: 0, disjoint: true });
         }
         let found = match &self.0.sharded {
             Some(sharded) => sharded.zoned(ask),
@@ -98,10 +98,10 @@ impl Dataset {
     /// Unsupported for elements that are not plain numbers, and if there are no statistics; errors
     /// of reading them.
     pub fn zones(&self, slab: Option<&Slab>) -> Result<Vec<ZoneState>> {
-        Elements::of(self.datatype()).map_err(|error| self.name(error))?;
+        Elements::from_datatype(self.datatype()).map_err(|error| self.name(error))?;
         let wanted = self.asked(slab)?;
         let limits = &self.object().file().options().limits;
-        let zoned = self.zoned(&Ask { wanted: &wanted, keep: &|_| true, bare: false, limits })?;
+        let zoned = self.zoned(&ZoneRequest { wanted: &wanted, keep: &|_| true, bare: false, limits })?;
         let state = |zone: Zone| ZoneState {
             boxes: zone.seen,
             statistics: zone.statistics,
@@ -115,7 +115,7 @@ impl Dataset {
     /// Returns whether unwritten elements may match.
     pub(crate) fn fill_may(&self, elements: Elements, predicate: &Predicate) -> Result<bool> {
         let fill = self.unwritten()?.unwrap_or_else(|| vec![0; elements.size()]);
-        let Maybe { yes, .. } = predicate.judge(&elements.statistics(&fill), elements.size());
+        let Outcomes { yes, .. } = predicate.judge(&elements.statistics(&fill), elements.size());
         Ok(yes)
     }
 }

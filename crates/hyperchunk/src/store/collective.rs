@@ -4,11 +4,11 @@
 //! rank then writes a part. The identical fills are treated as one write below the parts; otherwise
 //! every part would conflict with the fills of the other ranks.
 
-use super::manifest::Stored;
+use super::manifest::StoredDataset;
 use super::overlap::same;
 use super::pool::Pool;
 use super::site::Site;
-use super::{DatasetId, Manifest, PackedPieces, Part, Piece, Written};
+use super::{DatasetId, DatasetWrites, Manifest, PackedPieces, Part, Piece};
 use crate::Result;
 use std::collections::HashSet;
 
@@ -49,7 +49,7 @@ pub(super) fn lower(manifest: &mut Manifest, site: Site<'_>) -> Result<HashSet<D
             first.pack();
             rest.pack();
             if is_first {
-                let written = Written { pieces: first, ..Written::nothing(rank) };
+                let written = DatasetWrites { pieces: first, ..DatasetWrites::nothing(rank) };
                 stored.parts.push(Part { log: part.log, epoch, written });
             }
             part.written.pieces = rest;
@@ -63,7 +63,7 @@ pub(super) fn lower(manifest: &mut Manifest, site: Site<'_>) -> Result<HashSet<D
 
 /// Returns the number of leading pieces that all parts of the newest epoch have in common; 0 unless
 /// there are several writers of equal priority.
-fn common(manifest: &Manifest, stored: &Stored, logs: &Pool<'_>) -> Result<usize> {
+fn common(manifest: &Manifest, stored: &StoredDataset, logs: &Pool<'_>) -> Result<usize> {
     let of_epoch = || stored.parts.iter().filter(|part| part.epoch == manifest.number);
     let parts: Vec<&Part> = of_epoch().filter(|part| !part.written.pieces.is_empty()).collect();
     let mut writers: Vec<u32> = parts.iter().map(|part| part.log).collect();

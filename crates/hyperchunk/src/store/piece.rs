@@ -1,6 +1,6 @@
 //! Boxes of a dataset, and their location in a log.
 
-use super::bytes::LARGEST_RANK;
+use super::bytes::MAX_RANK;
 use crate::{Error, Result};
 use hyperchunk_format::select::{Axis, Choice};
 use std::ops::Range;
@@ -32,7 +32,7 @@ impl Slab {
 
     /// Checks that the box is valid for a dataset of the given rank.
     pub(crate) fn check(&self, rank: usize) -> Result<()> {
-        if self.start.len() != rank || self.count.len() != rank || rank > LARGEST_RANK {
+        if self.start.len() != rank || self.count.len() != rank || rank > MAX_RANK {
             let message = format!(
                 "a box of {} and {} dimensions for a dataset of {rank}",
                 self.start.len(),

@@ -9,10 +9,10 @@
 
 use super::checks::{Checks, Headers};
 use super::fragment::is_in;
+use super::io_plan::IoPlan;
+use super::overlay_order::waves;
 use super::piece::Place;
-use super::pieces::{Found, Fuel, Hits};
-use super::spans::Spans;
-use super::waves::waves;
+use super::pieces::{FoundPiece, Fuel, Hits};
 use crate::io::Source;
 use crate::read::{ChunkCache, Output, Parts, spread};
 use crate::{Error, Limits, Result};
@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 /// Facts about the dataset that a read of pieces needs.
 #[derive(Debug)]
-pub(super) struct About {
+pub(super) struct DatasetInfo {
     pub(super) dims: Vec<u64>,
     /// Size of an element in bytes.
     pub(super) element: usize,
@@ -69,14 +69,14 @@ pub(super) trait Find {
 
 /// Resources of a read.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Means<'l> {
+pub(super) struct ReadResources<'l> {
     pub(super) threads: usize,
     pub(super) limits: &'l Limits,
 }
 
 /// State of one part of a read: its pieces and their destination.
-pub(super) struct Painting<'a> {
-    pub(super) about: Arc<About>,
+pub(super) struct PartRead<'a> {
+    pub(super) about: Arc<DatasetInfo>,
     pub(super) logs: Arc<dyn Logs>,
     pub(super) output: &'a Output<'a>,
     pub(super) grid: Option<Grid>,
@@ -88,17 +88,17 @@ pub(super) struct Painting<'a> {
 }
 
 /// Number of elements filled at a time.
-const FILLED: usize = 1 << 20;
+const FILL_ELEMENTS: usize = 1 << 20;
 
 /// Reads a selection of a dataset. With `parts`, ranges to fetch from remote logs are added there
 /// instead of being read, unless other pieces cover them.
 pub(super) fn read<'a>(
-    about: &Arc<About>,
+    about: &Arc<DatasetInfo>,
     logs: &Arc<dyn Logs>,
     find: &dyn Find,
     choice: &Choice,
     output: &'a Output<'a>,
-    means: Means<'_>,
+    means: ReadResources<'_>,
     mut parts: Option<&mut Parts<'a>>,
 ) -> Result<()> {
     if !output.is_copy() && find.has_fields() {
@@ -107,13 +107,13 @@ pub(super) fn read<'a>(
     let fuel = Fuel::new(means.limits);
     let fill = about.fill.as_deref();
     let all_filled = || {
-        let steps = (0..output.len()).step_by(FILLED);
+        let steps = (0..output.len()).step_by(FILL_ELEMENTS);
         spread(
             means.threads,
             steps,
             || (),
             |(), first| {
-                let count = FILLED.min(output.len() - first);
+                let count = FILL_ELEMENTS.min(output.len() - first);
                 // SAFETY: each step has elements of its own.
                 unsafe { output.fill(first, count, fill) }
             },
@@ -158,7 +158,7 @@ pub(super) fn read<'a>(
         }
         hits.sort();
         let waves = waves(&hits);
-        let painting = Painting::new(about, logs, output, Some(grid), hits, Vec::new());
+        let painting = PartRead::new(about, logs, output, Some(grid), hits, Vec::new());
         if !filled && painting.counted(waves.first()) < output.len() as u64 {
             all_filled()?;
         }
@@ -171,12 +171,12 @@ pub(super) fn read<'a>(
 /// As [`read`], for elements that need a conversion although no piece contains them completely:
 /// they are assembled before they are converted.
 fn converted<'a>(
-    about: &Arc<About>,
+    about: &Arc<DatasetInfo>,
     logs: &Arc<dyn Logs>,
     find: &dyn Find,
     choice: &Choice,
     output: &'a Output<'a>,
-    means: Means<'_>,
+    means: ReadResources<'_>,
 ) -> Result<()> {
     let mut stored = Vec::new();
     let size = output.len().checked_mul(about.element);
@@ -231,13 +231,13 @@ fn halves(region: &[Range<u64>]) -> Option<[Vec<Range<u64>>; 2]> {
 /// Plans a selection of points or irregular blocks: searches for each row of it, and reads each
 /// element from the topmost piece. Also returns the number of elements that pieces provide.
 fn one_by_one<'a>(
-    about: &Arc<About>,
+    about: &Arc<DatasetInfo>,
     logs: &Arc<dyn Logs>,
     find: &dyn Find,
     choice: &Choice,
     output: &'a Output<'a>,
     fuel: &Fuel,
-) -> Result<(Painting<'a>, u64)> {
+) -> Result<(PartRead<'a>, u64)> {
     let rank = about.dims.len();
     let row = about.dims.last().copied().unwrap_or(1).max(1);
     let mut all = Hits::default();
@@ -261,7 +261,7 @@ fn one_by_one<'a>(
             let last = 2 * rank.saturating_sub(1);
             let line = wanted[last]..wanted[last + 1];
             let mut see = |visible: &[u64], out: &mut Vec<u64>| {
-                let meets = super::bounds::meet(visible, &wanted);
+                let meets = super::rtree::meet(visible, &wanted);
                 out.extend_from_slice(visible);
                 meets
             };
@@ -332,12 +332,12 @@ fn one_by_one<'a>(
     for moves in &mut moves {
         moves.sort_unstable_by_key(|run| run.source);
     }
-    Ok((Painting::new(about, logs, output, None, all, moves), covered))
+    Ok((PartRead::new(about, logs, output, None, all, moves), covered))
 }
 
-impl<'a> Painting<'a> {
+impl<'a> PartRead<'a> {
     fn new(
-        about: &Arc<About>,
+        about: &Arc<DatasetInfo>,
         logs: &Arc<dyn Logs>,
         output: &'a Output<'a>,
         grid: Option<Grid>,
@@ -370,12 +370,17 @@ impl<'a> Painting<'a> {
     }
 
     /// Copies wave after wave. Only the last one may be deferred to `parts`.
-    fn paint(self, waves: Vec<Vec<u32>>, means: Means<'_>, parts: &mut Option<&mut Parts<'a>>) -> Result<()> {
+    fn paint(
+        self,
+        waves: Vec<Vec<u32>>,
+        means: ReadResources<'_>,
+        parts: &mut Option<&mut Parts<'a>>,
+    ) -> Result<()> {
         let last = waves.len().saturating_sub(1);
         match parts {
             None => {
                 for wave in waves {
-                    let spans = Spans::new(&self, wave, means)?;
+                    let spans = IoPlan::new(&self, wave, means)?;
                     let bytes: u64 = spans.bytes();
                     let worth = usize::try_from(bytes >> 20).unwrap_or(usize::MAX).max(1);
                     spread(means.threads.min(worth), spans.jobs.iter(), Default::default, |scratch, job| {
@@ -387,7 +392,7 @@ impl<'a> Painting<'a> {
             Some(parts) => {
                 let painting = Arc::new(self);
                 for (number, wave) in waves.into_iter().enumerate() {
-                    let spans = Arc::new(Spans::new(&painting, wave, means)?);
+                    let spans = Arc::new(IoPlan::new(&painting, wave, means)?);
                     if number == last {
                         painting.plan(&spans, parts)?;
                     } else {
@@ -401,7 +406,7 @@ impl<'a> Painting<'a> {
         }
     }
 
-    pub(super) fn found(&self, place: u32) -> &Found {
+    pub(super) fn found(&self, place: u32) -> &FoundPiece {
         &self.hits.found[place as usize]
     }
 

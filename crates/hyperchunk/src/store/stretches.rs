@@ -2,7 +2,7 @@
 //!
 //! Checksums are not verified; `hyperchunk store verify` does that.
 
-use super::committed::{Sharded, State};
+use super::committed::{ShardedDataset, State};
 use super::piece::Place;
 use super::pieces::{Fuel, Hits};
 use crate::read::{Stretch, placed};
@@ -11,12 +11,12 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Number of pieces above which nothing is mapped and all rows are read.
-const MOST: usize = 1 << 16;
+const MAX_PIECES: usize = 1 << 16;
 
-impl Sharded {
+impl ShardedDataset {
     /// Returns the locations of rows that are contiguous in a log; `row` is the size of a row and
     /// `element` the size of an element, in bytes.
-    pub(crate) fn stretches(
+    pub(crate) fn contiguous_rows(
         &self,
         rows: &Range<u64>,
         (row, element): (u64, u64),
@@ -41,11 +41,11 @@ impl Sharded {
             any
         };
         let (fuel, mut hits) = (Fuel::new(limits), Hits::default());
-        if !known.pieces().find(&flat, (0, None), (MOST, &fuel), &mut see, &mut hits)? {
+        if !known.pieces().find(&flat, (0, None), (MAX_PIECES, &fuel), &mut see, &mut hits)? {
             return Ok(Vec::new());
         }
         hits.sort();
-        let mut taken = Taken::default();
+        let mut taken = CoveredRows::default();
         let mut found = Vec::new();
         // From the top down.
         for piece in hits.found.iter().rev() {
@@ -75,9 +75,9 @@ impl Sharded {
 
 /// Rows that pieces above cover.
 #[derive(Default)]
-struct Taken(BTreeMap<u64, u64>);
+struct CoveredRows(BTreeMap<u64, u64>);
 
-impl Taken {
+impl CoveredRows {
     /// Covers rows, and returns the ones that were not covered before.
     fn take(&mut self, rows: Range<u64>) -> Vec<Range<u64>> {
         let mut free = Vec::new();
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn rows_are_taken_once() {
-        let mut taken = Taken::default();
+        let mut taken = CoveredRows::default();
         let mut check = |rows: Range<u64>, expected: &[Range<u64>]| {
             assert_eq!(taken.take(rows.clone()), expected, "{rows:?}");
             assert!(taken.take(rows).is_empty());

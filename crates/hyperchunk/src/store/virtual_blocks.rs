@@ -5,11 +5,11 @@
 //! rows. As a dataset of its own, a block is one segment, regardless of its shape.
 
 use super::fragment::{inside, is_in};
-use super::link::Unlinked;
+use super::link::UnlinkedReason;
 use super::log::is_of_members;
-use super::manifest::Stored;
+use super::manifest::StoredDataset;
 use super::overlap::layers;
-use super::pack::slab_of;
+use super::pack::block_extent;
 use super::{Definition, Marker, Place, Slab};
 use crate::write::{DatasetOptions, NewLayout, NodeId, Writer};
 use crate::{Error, Result};
@@ -27,7 +27,7 @@ const MAX_BOXES: usize = 1 << 14;
 /// Maximum of the number of blocks times the number of member groups that pieces hold separately.
 const MAX_PARTS: usize = 1 << 14;
 /// Approximate size in bytes of a chunk in a block of fill values.
-const FILL_CHUNK: u64 = 16 << 10;
+const FILL_CHUNK_BYTES: u64 = 16 << 10;
 /// Name of the group in the root group that contains the blocks.
 pub(crate) const GROUP: &[u8] = b".hyperchunk-store";
 
@@ -100,10 +100,10 @@ impl Candidate {
 /// Returns the blocks that a dataset consists of, at most `room` of them. `name` returns the file
 /// name of a log or of a fragment.
 pub(super) fn blocks(
-    stored: &Stored,
+    stored: &StoredDataset,
     room: usize,
     name: &dyn Fn(u32, Option<&Definition>) -> Option<Name>,
-) -> Result<std::result::Result<Blocks, Unlinked>> {
+) -> Result<std::result::Result<Blocks, UnlinkedReason>> {
     let mut found: Vec<Candidate> = Vec::new();
     for layer in layers(stored) {
         let is_plain = match layer.piece.place {
@@ -111,7 +111,7 @@ pub(super) fn blocks(
             Place::Chunk { .. } => stored.definition.pipeline.is_empty(),
         };
         if !is_plain {
-            return Ok(Err(Unlinked::Chunks));
+            return Ok(Err(UnlinkedReason::Chunks));
         }
         let (slab, seen) = (layer.piece.slab, layer.seen);
         let place = layer.piece.place;
@@ -121,14 +121,14 @@ pub(super) fn blocks(
             continue;
         }
         if found.len() >= MAX_BLOCKS.min(room) {
-            return Ok(Err(Unlinked::Segments));
+            return Ok(Err(UnlinkedReason::Segments));
         }
         found.push(next);
     }
-    let atoms = match Atoms::of(&stored.definition.datatype, &found) {
+    let atoms = match Atoms::from_datatype(&stored.definition.datatype, &found) {
         Some(atoms) if found.len().saturating_mul(atoms.0.len()) <= MAX_PARTS => atoms,
-        Some(_) => return Ok(Err(Unlinked::Segments)),
-        None => return Ok(Err(Unlinked::Fields)),
+        Some(_) => return Ok(Err(UnlinkedReason::Segments)),
+        None => return Ok(Err(UnlinkedReason::Fields)),
     };
     let mut all = Vec::new();
     let mut boxes = 0;
@@ -137,7 +137,7 @@ pub(super) fn blocks(
         for (members, seen) in shown {
             boxes += seen.len();
             if boxes > MAX_BOXES || all.len() >= MAX_BLOCKS.min(room) {
-                return Ok(Err(Unlinked::Segments));
+                return Ok(Err(UnlinkedReason::Segments));
             }
             let log = stored.parts.get(candidate.part).map_or(0, |part| part.log);
             let definition = is_in(candidate.offset).then_some(&stored.definition);
@@ -156,14 +156,14 @@ pub(super) fn blocks(
         for (members, seen) in atoms.shown(Place::Raw, &slab, &found) {
             boxes += seen.len();
             if boxes > MAX_BOXES || all.len() >= MAX_BLOCKS.min(room) {
-                return Ok(Err(Unlinked::Segments));
+                return Ok(Err(UnlinkedReason::Segments));
             }
             let members = atoms.datatype(&stored.definition.datatype, Place::Raw, &members);
             all.push(Block { slab: slab.clone(), file: None, seen, members });
         }
     }
     if all.is_empty() && room == 0 {
-        return Ok(Err(Unlinked::Segments));
+        return Ok(Err(UnlinkedReason::Segments));
     }
     if all.is_empty() {
         let slab = Slab::new(vec![0; stored.extent.len()], stored.extent.clone());
@@ -181,7 +181,7 @@ struct Atoms(Vec<Vec<usize>>, Vec<Range<u64>>);
 
 impl Atoms {
     /// Forms the groups; `None` if some fields are not whole members.
-    fn of(datatype: &Datatype, found: &[Candidate]) -> Option<Self> {
+    fn from_datatype(datatype: &Datatype, found: &[Candidate]) -> Option<Self> {
         let mut ranges: Vec<(u64, u64)> = found
             .iter()
             .filter(|candidate| candidate.place.is_fields())
@@ -296,7 +296,9 @@ pub(super) fn make(
         let max = dims.iter().copied().map(Some).collect();
         let layout = match &block.file {
             Some(file) => NewLayout::External(vec![file.clone()]),
-            None if block.members.is_some() => NewLayout::Chunked(slab_of(&dims, datatype.size, FILL_CHUNK)),
+            None if block.members.is_some() => {
+                NewLayout::Chunked(block_extent(&dims, datatype.size, FILL_CHUNK_BYTES))
+            }
             None => NewLayout::Contiguous,
         };
         let dataspace = Dataspace::Simple { dims: dims.clone(), max };
@@ -316,7 +318,7 @@ pub(super) fn make(
             // it reads the others as regular data, and combines their members with those from other
             // blocks.
             let zeros = vec![0; usize::try_from(datatype.size).unwrap_or_default()];
-            let chunk = slab_of(&dims, datatype.size, FILL_CHUNK).iter().product::<u64>();
+            let chunk = block_extent(&dims, datatype.size, FILL_CHUNK_BYTES).iter().product::<u64>();
             let one = blocks.fill.as_deref().unwrap_or(&zeros);
             made.write_chunk(
                 &vec![0; dims.len()],

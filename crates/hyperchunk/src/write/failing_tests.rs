@@ -1,6 +1,6 @@
 //! Writers that fail: a failing call changes nothing, and complete data are recovered.
 
-use super::journal::{Entry, Journal, Made};
+use super::journal::{Entry, Journal, NewDataset};
 use super::*;
 use crate::{Error, ErrorKind, File, OpenOptions, Result};
 use hyperchunk_format::model::{
@@ -143,7 +143,7 @@ fn what_hdf5_cannot_hold_is_left_out_and_named() {
         if !fill.is_empty() {
             value.value = FillWhen::User(fill);
         }
-        Entry::Dataset(Box::new(Made {
+        Entry::Dataset(Box::new(NewDataset {
             datatype,
             committed: None,
             dataspace,
@@ -370,7 +370,7 @@ fn test_the_first_error_of_a_create_is_told_and_the_journal_named() {
 fn test_a_discard_that_failed_releases_the_lock_and_can_be_repeated() {
     let folder = Folder::new("discard");
     let path = folder.0.join("a.h5");
-    let (partial, journal) = (LocalSink::partial_of(&path), folder.0.join("a.h5.journal"));
+    let (partial, journal) = (LocalSink::partial_path(&path), folder.0.join("a.h5.journal"));
     let file = Writer::create(&path, &CreateOptions::default()).unwrap();
     let kept = folder.0.join("kept");
     std::fs::hard_link(&partial, &kept).unwrap();

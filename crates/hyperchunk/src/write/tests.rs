@@ -618,17 +618,17 @@ struct Ending(NodeId, NodeId);
 impl Companion for Ending {
     fn plan(&self) -> Result<Plan> {
         let sealed = vec![
-            Sealed { object: self.1, remainder: 5, behind: 11 },
-            Sealed { object: self.0, remainder: 3, behind: 0 },
+            SealedObject { object: self.1, remainder: 5, behind: 11 },
+            SealedObject { object: self.0, remainder: 3, behind: 0 },
         ];
         Ok(Plan { front: 13, sealed })
     }
 
-    fn fill(&self, places: &Places) -> Result<Filled> {
+    fn fill(&self, places: &Offsets) -> Result<FormatBytes> {
         assert_eq!((places.front % 8, places.checksums[0] % 8, places.checksums[1] % 8), (0, 5, 3));
         assert_eq!(places.end, places.checksums[1] + 4);
         let sealed = vec![(*b"DATA", vec![1; 11]), (*b"THER", Vec::new())];
-        Ok(Filled { front: vec![2; 13], sealed, ending: *b"THE O " })
+        Ok(FormatBytes { front: vec![2; 13], sealed, ending: *b"THE O " })
     }
 }
 

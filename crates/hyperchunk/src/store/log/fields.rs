@@ -97,7 +97,7 @@ impl LogWriter {
                 slab.elements()?.checked_mul(element).and_then(|length| usize::try_from(length).ok());
             let mut whole = vec![0; length.ok_or_else(|| Error::limit("a box larger than memory"))?];
             self.read(dataset, &slab.choice(), &mut whole)?;
-            self.show(dataset, std::slice::from_ref(slab), false, Some(&whole))?;
+            self.notify_observer(dataset, std::slice::from_ref(slab), false, Some(&whole))?;
         }
         Ok(())
     }

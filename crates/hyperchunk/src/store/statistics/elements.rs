@@ -6,9 +6,9 @@ mod avx2;
 use super::{Extreme, Machine, Statistics};
 
 /// Number of elements that are byte-swapped or aligned at a time.
-const TILE: usize = 2048;
+const TILE_ELEMENTS: usize = 2048;
 /// Number of elements compared at a time.
-const COMPARED: usize = 64;
+const COMPARED_ELEMENTS: usize = 64;
 
 /// Calls a function that is generic over the number type.
 macro_rules! typed {
@@ -34,7 +34,7 @@ pub(super) fn summary(number: Machine, swapped: bool, bytes: &[u8]) -> Statistic
 }
 
 /// Returns the position of the first element with a given value.
-pub(super) fn place_of(number: Machine, swapped: bool, bytes: &[u8], value: Extreme) -> u64 {
+pub(super) fn find_position(number: Machine, swapped: bool, bytes: &[u8], value: Extreme) -> u64 {
     typed!(number, first(swapped, bytes, value))
 }
 
@@ -49,7 +49,7 @@ trait Element: Copy + PartialEq + PartialOrd + Default {
     /// Loads elements from bytes, swapping the byte order if `swapped`.
     fn load(bytes: &[u8], swapped: bool, values: &mut [Self]);
     fn extreme(self) -> Extreme;
-    fn of(extreme: Extreme) -> Self;
+    fn from_extreme(extreme: Extreme) -> Self;
     #[cfg(test)]
     fn float(self) -> f64;
 }
@@ -159,7 +159,7 @@ macro_rules! element {
                 clippy::cast_sign_loss,
                 reason = "an extreme of this type is exact in it; there are no others"
             )]
-            fn of(extreme: Extreme) -> Self {
+            fn from_extreme(extreme: Extreme) -> Self {
                 match extreme {
                     Extreme::Float(value) => value as Self,
                     Extreme::Signed(value) => value as Self,
@@ -196,7 +196,7 @@ fn tiles<E: Element>(swapped: bool, bytes: &[u8], each: &mut dyn FnMut(&[E]) -> 
             return;
         }
     }
-    let mut tile = [E::default(); TILE];
+    let mut tile = [E::default(); TILE_ELEMENTS];
     for bytes in bytes.chunks(size_of_val(&tile)) {
         let values = &mut tile[..bytes.len() / size_of::<E>()];
         E::load(bytes, swapped, values);
@@ -229,9 +229,9 @@ fn look_at<E: Element>(values: &[E]) -> Statistics {
 }
 
 fn first<E: Element>(swapped: bool, bytes: &[u8], value: Extreme) -> u64 {
-    let (wanted, mut place) = (E::of(value), 0);
+    let (wanted, mut place) = (E::from_extreme(value), 0);
     tiles::<E>(swapped, bytes, &mut |values| {
-        for few in values.chunks(COMPARED) {
+        for few in values.chunks(COMPARED_ELEMENTS) {
             if few.iter().fold(false, |any, value| any | (*value == wanted)) {
                 place += few.iter().position(|value| *value == wanted).unwrap_or_default() as u64;
                 return true;
@@ -305,7 +305,7 @@ mod tests {
     #[test]
     #[ignore = "a measurement"]
     fn speed() {
-        use super::super::PART as LENGTH;
+        use super::super::PART_BYTES as LENGTH;
         use std::time::Instant;
         let bytes: Vec<u8> = (0..u32::try_from(LENGTH / 4).unwrap())
             .flat_map(|at| ((at.wrapping_mul(2_654_435_761) >> 8) as f32).to_le_bytes())

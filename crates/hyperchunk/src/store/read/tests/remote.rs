@@ -83,7 +83,7 @@ fn upload(path: &Path, change: impl Fn(&str, &mut Vec<u8>)) -> Fake {
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let base = format!("s3://bucket-{count}/{}", path.file_name().unwrap().display());
     let mut files = HashMap::from([(base.clone(), std::fs::read(path).unwrap())]);
-    for entry in std::fs::read_dir(folder_of(path)).unwrap() {
+    for entry in std::fs::read_dir(store_folder(path)).unwrap() {
         let entry = entry.unwrap();
         let name = entry.file_name().into_string().unwrap();
         let mut bytes = std::fs::read(entry.path()).unwrap();
