@@ -4,7 +4,7 @@ use crate::dataset::Dataset;
 use crate::errors::to_python;
 use crate::file::File;
 use hyperchunk::Result;
-use hyperchunk::query::{self, Answer, By, Predicate, zonemap};
+use hyperchunk::query::{self, Answer, Predicate, RankBy, zonemap};
 use hyperchunk::store::{Extreme, Slab, Statistics};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyFloat, PyInt};
@@ -124,7 +124,7 @@ pub(crate) fn query_top<'py>(
     by: &str,
     slab: Option<Box>,
 ) -> PyResult<(Vec<Shard<'py>>, u64, u64)> {
-    let by: By = by.parse().map_err(|e| to_python(py, &e))?;
+    let by: RankBy = by.parse().map_err(|e| to_python(py, &e))?;
     let top = run(py, || dataset.0.top(count, by, part(slab).as_ref()))?;
     let shards = top.zones.iter().map(|shard| {
         let (value, statistics) = (number(py, shard.value), summary(py, &shard.statistics));

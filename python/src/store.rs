@@ -106,7 +106,7 @@ impl StoreDefinition {
     /// Returns the name of the external file that marks the dataset in a skeleton.
     fn marker(&self, py: Python<'_>) -> PyResult<String> {
         let dataset = self.definition.id().map_err(|e| to_python(py, &e))?;
-        Ok(Marker { dataset, epoch: 0 }.entry(false).name.to_string())
+        Ok(Marker { dataset, epoch: 0 }.to_external_file(false).name.to_string())
     }
 
     /// Path of the dataset.

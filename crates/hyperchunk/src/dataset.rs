@@ -2,7 +2,7 @@
 
 use crate::object::Object;
 use crate::read::ChunkTable;
-use crate::store::{Home, Marker, ShardedDataset};
+use crate::store::{FileLocation, Marker, ShardedDataset};
 use crate::{Error, ErrorKind, File, Result};
 use hyperchunk_format::model::{
     Chunk, Chunked, Dataspace, Datatype, ExternalFile, FillTime, FillValue, FillWhen, Filter, Layout,
@@ -194,7 +194,7 @@ impl Dataset {
         match (&self.0.sharded, self.chunked()) {
             (Some(sharded), Some(chunked)) => {
                 let limits = &self.object().file().options().limits;
-                sharded.touched(&chunked.dims, limits).map_err(|error| self.name(error))
+                sharded.written_cells(&chunked.dims, limits).map_err(|error| self.name(error))
             }
             _ => Ok(self.chunks()?.into_iter().map(|chunk| chunk.scaled).collect()),
         }
@@ -247,7 +247,7 @@ fn sharded(
     let file = object.file();
     let marker = Marker::from_external_files(&header.external).or_else(|| Marker::from_mappings(mappings));
     let Some(marker) = marker.filter(|_| !file.options().ignore_stores) else { return Ok(None) };
-    let home = Home { path: file.path(), source: &file.0.source, external: file.options().external };
+    let home = FileLocation { path: file.path(), source: &file.0.source, external: file.options().external };
     let sharded =
         ShardedDataset::open(&file.0.stores, &home, marker, header).map_err(|error| object.name(error))?;
     // For a refused store, libhdf5's view would differ from the store's contents.

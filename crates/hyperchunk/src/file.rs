@@ -8,7 +8,7 @@ use crate::object::Object;
 use crate::output::same_file;
 use crate::read::ChunkCache;
 use crate::restructure::Layouts;
-use crate::store::{Home, Store, Stores};
+use crate::store::{FileLocation, Store, Stores};
 use crate::torn;
 use crate::walk::Paths;
 use crate::{Error, ErrorKind, Limits, Result};
@@ -176,7 +176,7 @@ impl File {
     }
 
     fn of_epoch(source: &Arc<dyn Source>, path: &Path, epoch: u64, options: &OpenOptions) -> Result<Self> {
-        let home = Home { path: Some(path), source, external: options.external };
+        let home = FileLocation { path: Some(path), source, external: options.external };
         let store = Store::open(&home, epoch).map_err(|error| error.file(path.display()))?;
         let image: Arc<dyn Source> = Arc::new(Memory::new(store.image()));
         let options = OpenOptions { index: IndexOption::Never, ..options.clone() };

@@ -7,7 +7,7 @@ use crate::progress::bytes;
 use crate::source::SourceOptions;
 use clap::Args;
 use hyperchunk::Dataset;
-use hyperchunk::query::{By, Predicate, Top, ZoneState, ZoneStats};
+use hyperchunk::query::{Predicate, RankBy, Top, ZoneState, ZoneStats};
 use hyperchunk::store::{Extreme, Slab, Statistics};
 use hyperchunk_udf::escape::escape;
 use serde_json::{Value, json};
@@ -47,7 +47,7 @@ pub(crate) struct Query {
     top: Option<usize>,
     /// By what zones are put in order: max, min, sum, mean, nan or range.
     #[arg(long, default_value = "max", requires = "top")]
-    by: By,
+    by: RankBy,
 }
 
 const QUERY_HELP: &str = "\

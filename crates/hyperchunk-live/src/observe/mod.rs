@@ -396,7 +396,7 @@ impl Running {
 
     fn merge(&self, state: &mut State, definition: &Definition, one: &Pairs, other: &Pairs) -> Option<Pairs> {
         if !self.rules.is_empty() {
-            return one.merged(other, &self.rules).ok();
+            return one.merge(other, &self.rules).ok();
         }
         if state.cannot_merge || state.in_a_row >= PATIENCE {
             return None;

@@ -83,8 +83,8 @@ pub fn of(path: &Path, manifest: &Manifest, dataset: &[u8]) -> Result<Vec<Summar
             let mut merged: Option<Pairs> = None;
             for pairs in all {
                 merged = Some(match merged {
-                    None => pairs.merged(&Pairs::default(), &rules).ok()?,
-                    Some(before) => before.merged(pairs, &rules).ok()?,
+                    None => pairs.merge(&Pairs::default(), &rules).ok()?,
+                    Some(before) => before.merge(pairs, &rules).ok()?,
                 });
             }
             merged

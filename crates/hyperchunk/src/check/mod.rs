@@ -8,7 +8,7 @@ pub use cost::Cost;
 
 use crate::io::{Paged, RemoteOptions, RequestCost};
 use crate::read::ahead;
-use crate::survey::{BlockCache, ChunkedDataset, Job, Survey, SurveyedDataset, apart};
+use crate::survey::{BlockCache, ChunkedDataset, Job, Survey, SurveyedDataset, merge_ranges};
 use crate::{Error, File, Result};
 use hyperchunk_format::model::{Chunk, ChunkIndex, Layout, LinkTarget};
 use hyperchunk_format::parse::message::file_space::FileSpace;
@@ -277,5 +277,5 @@ fn places<'c>(chunks: impl Iterator<Item = &'c Chunk>, base: u64, size: u64) -> 
         let start = base.saturating_add(chunk.address).min(size);
         start..start.saturating_add(chunk.size).min(size)
     };
-    apart(chunks.map(place).filter(|range| !range.is_empty()).collect())
+    merge_ranges(chunks.map(place).filter(|range| !range.is_empty()).collect())
 }

@@ -157,7 +157,7 @@ fn make(
 
 /// Adapts the filters to the new chunks; the default ones if that is not possible.
 fn pipeline(dataset: &Dataset, target: &Target<'_>) -> Result<Pipeline> {
-    match filters::adapted(dataset.pipeline(), target) {
+    match filters::adapt(dataset.pipeline(), target) {
         Err(_) => codec::preset("deflate", target),
         adapted => adapted,
     }

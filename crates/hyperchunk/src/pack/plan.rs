@@ -63,8 +63,8 @@ pub(crate) enum CopyMethod {
 pub(super) fn plan(contents: &Contents, options: &PackOptions) -> Result<(Vec<Option<Plan>>, Oldest)> {
     let mut plans = Vec::with_capacity(contents.items.len());
     let mut oldest = Oldest::default();
-    let chunkings = ruled(contents, &options.chunk_rules)?;
-    let filterings = ruled(contents, &options.filter_rules)?;
+    let chunkings = rules_by_item(contents, &options.chunk_rules)?;
+    let filterings = rules_by_item(contents, &options.filter_rules)?;
     for (number, item) in contents.items.iter().enumerate() {
         let named = |error: Error| item.object.name(error);
         let sizes = item.object.file().superblock().sizes;
@@ -106,7 +106,7 @@ pub(crate) fn needed(datatype: &Datatype) -> Result<Oldest> {
 
 /// Returns the rule of each item that rules name, by any path to it: the last rule that names an item
 /// counts.
-fn ruled<'o, T>(contents: &Contents, rules: &'o [(String, T)]) -> Result<HashMap<usize, &'o T>> {
+fn rules_by_item<'o, T>(contents: &Contents, rules: &'o [(String, T)]) -> Result<HashMap<usize, &'o T>> {
     let mut ruled = HashMap::new();
     for (path, rule) in rules {
         let found = contents.at_path(path)?;
@@ -178,7 +178,7 @@ pub(crate) fn dataset_plan(
         // Handles and addresses do not compress, and the data they refer to are not in the chunks.
         Filtering::Preset(preset) if translation.is_copy() => codec::preset(preset, &target)?,
         _ if same_chunk && translation.datatype == *dataset.datatype() => dataset.pipeline().to_vec(),
-        _ => filters::adapted(dataset.pipeline(), &target)?,
+        _ => filters::adapt(dataset.pipeline(), &target)?,
     };
     let how = match same_chunk && translation.is_copy() {
         _ if is_empty(dataset)? || bytes == 0 => CopyMethod::Nothing,

@@ -53,7 +53,7 @@ struct Part {
 }
 
 /// Returns whether an object reference is null or undefined.
-pub(crate) fn leads_nowhere(reference: &[u8]) -> bool {
+pub(crate) fn is_null_reference(reference: &[u8]) -> bool {
     [0, 255].iter().any(|byte| reference.iter().all(|other| other == byte))
 }
 
@@ -223,7 +223,7 @@ impl Translation {
                             return put(to, 0, &ends.store(narrow(count)?, &bytes)?);
                         }
                         let references = bytes.chunks_exact(ADDRESS_BYTES);
-                        let living: Vec<&[u8]> = references.filter(|one| !leads_nowhere(one)).collect();
+                        let living: Vec<&[u8]> = references.filter(|one| !is_null_reference(one)).collect();
                         match living.is_empty() {
                             true => to.fill(0),
                             false => put(to, 0, &ends.store(living.len(), &living.concat())?)?,

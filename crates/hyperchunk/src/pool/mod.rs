@@ -158,7 +158,8 @@ impl Pool {
         // Created under a temporary name, so that no process sees an incomplete pool.
         let new = folder.with_extension(format!("{}.new", std::process::id()));
         fs::DirBuilder::new().mode(0o700).create(&new).map_err(|error| failed("make", &new, &error))?;
-        let made = Index::create(&new, options.quota.unwrap_or_else(|| half(&new)), spill.as_deref());
+        let made =
+            Index::create(&new, options.quota.unwrap_or_else(|| half_of_memory(&new)), spill.as_deref());
         let named = made.and_then(|()| {
             // Fails if the target is a folder that is not empty.
             fs::rename(&new, &folder).map_err(|error| failed("make the pool", &folder, &error))
@@ -368,7 +369,7 @@ impl Pool {
 }
 
 /// Returns half of the memory, limited by the free space of a file system.
-fn half(folder: &Path) -> u64 {
+fn half_of_memory(folder: &Path) -> u64 {
     let total = File::open("/proc/meminfo").and_then(|mut file| {
         let mut text = String::new();
         file.read_to_string(&mut text)?;

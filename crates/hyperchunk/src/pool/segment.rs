@@ -25,7 +25,7 @@ pub(super) fn segment_path(pool: &Pool, number: usize) -> PathBuf {
 
 /// Takes the exclusive lock of a slot's segment; `None` if another process holds a lock, or there
 /// is no segment.
-fn alone(pool: &Pool, number: usize) -> Result<Option<File>> {
+fn lock_exclusive(pool: &Pool, number: usize) -> Result<Option<File>> {
     let path = segment_path(pool, number);
     let named = |error: io::Error| failed("lock", &path, &error);
     match open_file(&path, false) {
@@ -78,7 +78,7 @@ pub(super) fn take(pool: &Pool, size: u64) -> Result<OwnedSegment> {
             continue;
         }
         let word = index.word(number).1;
-        match made(pool, number, order) {
+        match create_segment(pool, number, order) {
             Ok(Some(file)) => return Ok(OwnedSegment { number, word, file, order }),
             // Another process took the slot for a leftover of a dead process.
             Ok(None) => {}
@@ -96,7 +96,7 @@ pub(super) fn take(pool: &Pool, size: u64) -> Result<OwnedSegment> {
 /// Takes a free segment for reuse.
 fn recycle(pool: &Pool, number: usize, word: Word, order: u32) -> Result<Option<OwnedSegment>> {
     let index = &pool.0.index;
-    let Some(file) = alone(pool, number)? else { return Ok(None) };
+    let Some(file) = lock_exclusive(pool, number)? else { return Ok(None) };
     // Changing the slot requires the lock; it may have been changed before the lock was taken.
     if !index.change(number, word, State::Creating) {
         return Ok(None);
@@ -114,7 +114,7 @@ fn recycle(pool: &Pool, number: usize, word: Word, order: u32) -> Result<Option<
 }
 
 /// Creates a segment.
-fn made(pool: &Pool, number: usize, order: u32) -> Result<Option<File>> {
+fn create_segment(pool: &Pool, number: usize, order: u32) -> Result<Option<File>> {
     let path = segment_path(pool, number);
     // A leftover of a process that was killed at this point.
     drop(fs::remove_file(&path));
@@ -151,7 +151,7 @@ pub(super) fn reclaim(pool: &Pool, number: usize) -> Result<()> {
     }
     // A new segment has no file at first, and its creator no lock: it is released only if there is
     // an unlocked file.
-    let Some(_file) = alone(pool, number)? else { return Ok(()) };
+    let Some(_file) = lock_exclusive(pool, number)? else { return Ok(()) };
     if index.order(number).is_some() {
         index.change(number, word, State::Free);
     } else {
@@ -170,7 +170,9 @@ fn make_room(pool: &Pool, mut needed: u64) -> Result<()> {
     let index = &pool.0.index;
     let mut freed = |number: usize| -> Result<bool> {
         let (state, word) = index.word(number);
-        let Some(_file) = alone(pool, number)?.filter(|_| state == State::Free) else { return Ok(false) };
+        let Some(_file) = lock_exclusive(pool, number)?.filter(|_| state == State::Free) else {
+            return Ok(false);
+        };
         // The lock gives exclusive use. The file is deleted first, so that the slot never has two.
         if !index.change(number, word, State::Creating) {
             return Ok(false);
@@ -201,7 +203,7 @@ fn make_room(pool: &Pool, mut needed: u64) -> Result<()> {
         .collect();
     oldest.sort_unstable();
     for (_, number, word) in oldest {
-        let Some(file) = alone(pool, number)? else { continue };
+        let Some(file) = lock_exclusive(pool, number)? else { continue };
         if index.word(number).1 != word {
             continue;
         }

@@ -62,15 +62,15 @@ impl Dataset {
     /// for a box outside the extent; errors of reading statistics.
     pub fn query(&self, predicate: &Predicate, slab: Option<&Slab>) -> Result<Answer> {
         let numbers = Elements::from_datatype(self.datatype()).map_err(|error| self.name(error))?;
-        let wanted = self.asked(slab)?;
+        let wanted = self.requested_box(slab)?;
         let size = numbers.size();
         let ask = ZoneRequest {
             wanted: &wanted,
             keep: &|statistics| predicate.judge(statistics, size).yes,
-            bare: self.fill_may(numbers, predicate)?,
+            bare: self.fill_may_match(numbers, predicate)?,
             limits: &self.object().file().options().limits,
         };
-        let zoned = self.zoned(&ask)?;
+        let zoned = self.zone_map(&ask)?;
         let bytes = |boxes: &[Slab]| elements(boxes).saturating_mul(size as u64);
         let unknown = zoned.zones.iter().filter(|zone| zone.statistics.is_none());
         let unknown = unknown.fold(0, |sum: u64, zone| sum.saturating_add(bytes(&zone.seen)));
@@ -129,7 +129,7 @@ impl Dataset {
         let count = count.ok_or_else(|| Error::limit("a box larger than memory"))?;
         bytes.clear();
         bytes.resize(count, 0);
-        self.read(&slab.choice(), bytes)
+        self.read(&slab.to_selection(), bytes)
     }
 
     /// Calls `each` with the parts of a box and their elements.

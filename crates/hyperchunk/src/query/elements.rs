@@ -92,8 +92,8 @@ impl Elements {
     /// Computes statistics of whole elements.
     pub(crate) fn statistics(self, bytes: &[u8]) -> Statistics {
         let mut pass = Pass::new(false, Some(self.looks));
-        pass.look(bytes);
-        pass.end().1.unwrap_or(Statistics::NONE)
+        pass.update(bytes);
+        pass.finish().1.unwrap_or(Statistics::NONE)
     }
 
     /// Decodes whole elements.

@@ -18,6 +18,6 @@ pub use answer::{Answer, MatchBatch, Matches};
 pub(crate) use elements::Elements;
 pub use predicate::Predicate;
 pub use rows::{BoundedRows, Bounds, RowZones};
-pub use top::{By, Top, ZoneStats};
+pub use top::{RankBy, Top, ZoneStats};
 pub use zone::ZoneState;
 pub(crate) use zone::{Zone, ZoneMap, ZoneRequest};

@@ -82,9 +82,10 @@ impl Dataset {
             return Ok(None);
         }
         let wanted = Slab::new([rows.start], [rows.end - rows.start]);
-        let wanted = self.asked(Some(&wanted))?;
+        let wanted = self.requested_box(Some(&wanted))?;
         let limits = &self.object().file().options().limits;
-        let zoned = match self.zoned(&ZoneRequest { wanted: &wanted, keep: &|_| true, bare: true, limits }) {
+        let zoned = match self.zone_map(&ZoneRequest { wanted: &wanted, keep: &|_| true, bare: true, limits })
+        {
             // The file changed at this moment.
             Err(error) if error.kind() == ErrorKind::Changed && self.0.sharded.is_none() => return Ok(None),
             found => found?,

@@ -13,7 +13,7 @@ use std::str::FromStr;
 /// Criterion of the ranking. The largest comes first; for the minimum, the smallest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum By {
+pub enum RankBy {
     /// Maximum.
     Max,
     /// Minimum.
@@ -28,7 +28,7 @@ pub enum By {
     Range,
 }
 
-impl FromStr for By {
+impl FromStr for RankBy {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
@@ -78,7 +78,7 @@ pub struct Top {
 }
 
 /// A zone in the priority queue.
-struct Ranked {
+struct RankedZone {
     /// Bound of the criterion; `None` if unknown, which comes first.
     key: Option<Extreme>,
     /// The result, once it is exact.
@@ -87,7 +87,7 @@ struct Ranked {
     smallest: bool,
 }
 
-impl By {
+impl RankBy {
     fn value(self, statistics: &Statistics) -> Option<Extreme> {
         #[expect(clippy::cast_precision_loss, reason = "a mean is one of floating-point numbers")]
         let mean = |statistics: &Statistics| {
@@ -126,13 +126,13 @@ impl Dataset {
     ///
     /// # Errors
     /// As [`Dataset::query`].
-    pub fn top(&self, count: usize, by: By, slab: Option<&Slab>) -> Result<Top> {
+    pub fn top(&self, count: usize, by: RankBy, slab: Option<&Slab>) -> Result<Top> {
         let elements = Elements::from_datatype(self.datatype()).map_err(|error| self.name(error))?;
-        let wanted = self.asked(slab)?;
+        let wanted = self.requested_box(slab)?;
         let limits = &self.object().file().options().limits;
-        let zoned = self.zoned(&ZoneRequest { wanted: &wanted, keep: &|_| true, bare: false, limits })?;
+        let zoned = self.zone_map(&ZoneRequest { wanted: &wanted, keep: &|_| true, bare: false, limits })?;
         let mut bytes_scanned = zoned.bytes_scanned;
-        let smallest = by == By::Min;
+        let smallest = by == RankBy::Min;
         let mut heap = BinaryHeap::with_capacity(zoned.zones.len());
         for zone in zoned.zones {
             let known = zone.statistics.filter(|_| zone.whole || by.is_bound());
@@ -140,7 +140,7 @@ impl Dataset {
             if known.is_some() && key.is_none() {
                 continue;
             }
-            heap.push(Ranked { key, stats: None, zone: Some(zone), smallest });
+            heap.push(RankedZone { key, stats: None, zone: Some(zone), smallest });
         }
         let mut shards = Vec::new();
         while shards.len() < count {
@@ -152,7 +152,7 @@ impl Dataset {
             let Some(zone) = next.zone else { continue };
             let shard = self.exact(&zone, by, elements, &mut bytes_scanned)?;
             if let Some(shard) = shard {
-                heap.push(Ranked { key: Some(shard.value), stats: Some(shard), zone: None, smallest });
+                heap.push(RankedZone { key: Some(shard.value), stats: Some(shard), zone: None, smallest });
             }
         }
         Ok(Top {
@@ -166,7 +166,7 @@ impl Dataset {
     fn exact(
         &self,
         zone: &Zone,
-        by: By,
+        by: RankBy,
         elements: Elements,
         bytes_scanned: &mut u64,
     ) -> Result<Option<ZoneStats>> {
@@ -174,15 +174,15 @@ impl Dataset {
         let mut best: Option<(Extreme, Vec<u64>)> = None;
         let mut take = |slab: &Slab, statistics: &Statistics| {
             let place = match by {
-                By::Max => statistics.max,
-                By::Min => statistics.min,
+                RankBy::Max => statistics.max,
+                RankBy::Min => statistics.min,
                 _ => None,
             };
             if let Some((value, place)) = place {
                 let index = element_index(slab, place);
                 let better = best.as_ref().is_none_or(|(known, at)| {
                     let compared = order(value, *known);
-                    let compared = if by == By::Min { compared.reverse() } else { compared };
+                    let compared = if by == RankBy::Min { compared.reverse() } else { compared };
                     compared.then_with(|| at.cmp(&index)).is_gt()
                 });
                 if better {
@@ -203,11 +203,10 @@ impl Dataset {
             }
         }
         let Some(value) = by.value(&all) else { return Ok(None) };
-        let around = zone
-            .seen
-            .iter()
-            .skip(1)
-            .fold(zone.seen.first().cloned(), |around, slab| around.map(|around| around.around(slab)));
+        let around =
+            zone.seen.iter().skip(1).fold(zone.seen.first().cloned(), |around, slab| {
+                around.map(|around| around.bounding_box(slab))
+            });
         Ok(around.map(|slab| ZoneStats {
             slab,
             value,
@@ -219,7 +218,7 @@ impl Dataset {
     }
 }
 
-impl Ord for Ranked {
+impl Ord for RankedZone {
     fn cmp(&self, other: &Self) -> Ordering {
         let keys = match (self.key, other.key) {
             (Some(one), Some(other)) => {
@@ -238,16 +237,16 @@ impl Ord for Ranked {
     }
 }
 
-impl PartialOrd for Ranked {
+impl PartialOrd for RankedZone {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Ranked {
+impl PartialEq for RankedZone {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Ranked {}
+impl Eq for RankedZone {}

@@ -68,7 +68,7 @@ impl ZoneState {
 
 impl Dataset {
     /// Returns the requested box after checking it, or the box of the whole dataset.
-    pub(crate) fn asked(&self, slab: Option<&Slab>) -> Result<Slab> {
+    pub(crate) fn requested_box(&self, slab: Option<&Slab>) -> Result<Slab> {
         let all = Slab::new(vec![0; self.dims().len()], self.dims());
         let Some(slab) = slab else { return Ok(all) };
         slab.check(self.dims().len()).map_err(|error| self.name(error))?;
@@ -81,7 +81,7 @@ impl Dataset {
     }
 
     /// Returns the zone map of a part of the dataset.
-    pub(crate) fn zoned(&self, ask: &ZoneRequest<'_>) -> Result<ZoneMap> {
+    pub(crate) fn zone_map(&self, ask: &ZoneRequest<'_>) -> Result<ZoneMap> {
         if ask.wanted.count.contains(&0) {
             return Ok(ZoneMap { zones: Vec::new(), bare: Vec::new(), bytes_scanned: 0, disjoint: true });
         }
@@ -99,9 +99,9 @@ impl Dataset {
     /// of reading them.
     pub fn zones(&self, slab: Option<&Slab>) -> Result<Vec<ZoneState>> {
         Elements::from_datatype(self.datatype()).map_err(|error| self.name(error))?;
-        let wanted = self.asked(slab)?;
+        let wanted = self.requested_box(slab)?;
         let limits = &self.object().file().options().limits;
-        let zoned = self.zoned(&ZoneRequest { wanted: &wanted, keep: &|_| true, bare: false, limits })?;
+        let zoned = self.zone_map(&ZoneRequest { wanted: &wanted, keep: &|_| true, bare: false, limits })?;
         let state = |zone: Zone| ZoneState {
             boxes: zone.seen,
             statistics: zone.statistics,
@@ -113,7 +113,7 @@ impl Dataset {
     }
 
     /// Returns whether unwritten elements may match.
-    pub(crate) fn fill_may(&self, elements: Elements, predicate: &Predicate) -> Result<bool> {
+    pub(crate) fn fill_may_match(&self, elements: Elements, predicate: &Predicate) -> Result<bool> {
         let fill = self.unwritten()?.unwrap_or_else(|| vec![0; elements.size()]);
         let Outcomes { yes, .. } = predicate.judge(&elements.statistics(&fill), elements.size());
         Ok(yes)

@@ -64,7 +64,7 @@ impl Job {
                     return Err(Error::invalid(message).file(self.folder.display()));
                 }
             }
-            self.source.still()?;
+            self.source.check_unchanged()?;
             let made = if self.is_encoded() {
                 self.gather(&files, &layout, sync)
             } else {
@@ -105,7 +105,7 @@ impl Job {
             return;
         }
         if let Ok(Some((_, digest))) = contents::of(&*source.file.0.source)
-            && source.still().is_ok()
+            && source.check_unchanged().is_ok()
         {
             let path = self.folder.join(CONTENTS);
             drop(output::write(&path, digest.as_bytes(), true).map(|()| self.tighten(&path)));

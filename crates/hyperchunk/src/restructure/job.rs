@@ -423,7 +423,7 @@ impl Job {
                 skipped.fetch_add(1, Ordering::Relaxed);
             } else {
                 let hash = self.task(about.way, &slab, &files, scratch)?;
-                self.source.still()?;
+                self.source.check_unchanged()?;
                 marks::write(files.marks()?, files.seed, first + number, Mark::new(hash))?;
                 done.fetch_add(1, Ordering::Relaxed);
             }
@@ -440,7 +440,7 @@ impl Job {
         let Some(mark) = marks::read(files.marks()?, files.seed, self.plan.first(pass) + number)? else {
             return Ok(false);
         };
-        if mark.is_of_here() {
+        if mark.is_current_boot() {
             return Ok(true);
         }
         let slab = Self::tile(&about.tiles, number);

@@ -28,7 +28,7 @@ impl Mark {
 
     /// Returns whether it is from the current boot of this machine, so that its output is still in
     /// the page cache or on disk.
-    pub(super) fn is_of_here(&self) -> bool {
+    pub(super) fn is_current_boot(&self) -> bool {
         self.boot != 0 && self.boot == boot()
     }
 }

@@ -397,7 +397,7 @@ impl Geometry {
         let mut pieces = 1.0;
         let mut bytes = self.element as f64;
         for ((extent, tile), chunk) in self.extent.iter().zip(tile).zip(chunk) {
-            let touched = touched(*extent, *tile, *chunk);
+            let touched = count_parts(*extent, *tile, *chunk);
             pieces *= touched;
             bytes *= touched * (*chunk).min(*extent) as f64;
         }
@@ -411,7 +411,7 @@ impl Geometry {
         let mut whole = true;
         for ((extent, tile), chunk) in self.extent.iter().zip(tile).zip(chunk).rev() {
             // Average length of an intersection along this axis, in elements.
-            let common = *extent as f64 / touched(*extent, *tile, *chunk);
+            let common = *extent as f64 / count_parts(*extent, *tile, *chunk);
             if !whole {
                 runs *= common;
             }
@@ -422,10 +422,10 @@ impl Geometry {
 }
 
 /// Returns the number of parts of an axis that is cut at the multiples of two lengths.
-fn touched(extent: u64, one: u64, other: u64) -> f64 {
+fn count_parts(extent: u64, one: u64, other: u64) -> f64 {
     let cuts = |length: u64| (extent - 1) / length;
     // Common cuts count once.
-    let both = match one.checked_mul(other / common(one, other)) {
+    let both = match one.checked_mul(other / greatest_common_divisor(one, other)) {
         Some(length) => cuts(length),
         None => 0,
     };
@@ -433,7 +433,7 @@ fn touched(extent: u64, one: u64, other: u64) -> f64 {
 }
 
 /// Returns the greatest common divisor.
-fn common(mut one: u64, mut other: u64) -> u64 {
+fn greatest_common_divisor(mut one: u64, mut other: u64) -> u64 {
     while other > 0 {
         (one, other) = (other, one % other);
     }

@@ -43,7 +43,7 @@ impl Source {
     }
 
     /// Fails if the file changed since it was opened. Epochs of a store never change.
-    pub(super) fn still(&self) -> Result<()> {
+    pub(super) fn check_unchanged(&self) -> Result<()> {
         if self.dataset.store().is_some() || is_same(&self.file)? {
             return Ok(());
         }

@@ -70,7 +70,7 @@ impl Job {
             let zeros = vec![0; slab.count.len()];
             self.parts(slab, |part| {
                 let all = ArrayWindow { bytes: &**tile, dims: &slab.count, start: &part.start };
-                let bytes = match in_one_piece(&slab.count, &part) {
+                let bytes = match is_contiguous(&slab.count, &part) {
                     true => {
                         let start =
                             self.narrow(offset(&slab.count, &part.start).saturating_mul(self.element))?;
@@ -196,7 +196,7 @@ impl Job {
 }
 
 /// Returns whether a part is contiguous in its tile.
-fn in_one_piece(dims: &[u64], part: &Part) -> bool {
+fn is_contiguous(dims: &[u64], part: &Part) -> bool {
     let whole = dims.iter().zip(&part.count).rev().take_while(|(dim, count)| dim == count).count();
     // After the complete dimensions, one may be partial; all slower ones must have a count of 1.
     part.count.iter().rev().skip(whole + 1).all(|count| *count == 1)

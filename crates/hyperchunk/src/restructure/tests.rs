@@ -180,7 +180,7 @@ fn tasks_are_done_by_anybody_in_any_order() {
     let files = one.files().unwrap().unwrap();
     let (marks, seed) = (files.marks().unwrap(), files.seed);
     let last = marks::read(marks, seed, tasks - 1).unwrap().unwrap();
-    assert!(last.is_of_here());
+    assert!(last.is_current_boot());
     marks::write(marks, seed, tasks - 1, Mark { boot: 0, ..last }).unwrap();
     marks::write(marks, seed, 0, Mark { boot: 0, hash: 5 }).unwrap();
     let three = Job::open(path.to_str().unwrap(), &id[..9], &OpenOptions::default()).unwrap();

@@ -88,7 +88,7 @@ impl Number {
         }
     }
 
-    fn plus(self, other: Self) -> Self {
+    fn add(self, other: Self) -> Self {
         match (self.integer(), other.integer()) {
             (Some(one), Some(other)) => Self::from_integer(one + other),
             _ => Self::Double(self.as_f64() + other.as_f64()),
@@ -99,8 +99,8 @@ impl Number {
     fn compare(self, other: Self) -> Option<Ordering> {
         match (self, other) {
             (Self::Double(one), Self::Double(other)) => one.partial_cmp(&other),
-            (Self::Double(one), other) => against(other.integer()?, one).map(Ordering::reverse),
-            (one, Self::Double(other)) => against(one.integer()?, other),
+            (Self::Double(one), other) => compare_mixed(other.integer()?, one).map(Ordering::reverse),
+            (one, Self::Double(other)) => compare_mixed(one.integer()?, other),
             (one, other) => Some(one.integer()?.cmp(&other.integer()?)),
         }
     }
@@ -135,7 +135,7 @@ impl Number {
 }
 
 /// Compares an integer with a floating-point number.
-fn against(integer: i128, double: f64) -> Option<Ordering> {
+fn compare_mixed(integer: i128, double: f64) -> Option<Ordering> {
     /// 2^64, larger than every representable integer.
     const TWO_POW_64: f64 = 18_446_744_073_709_551_616.0;
     if double.is_nan() {
@@ -243,7 +243,7 @@ impl Pairs {
     ///
     /// # Errors
     /// Invalid if a rule cannot be applied.
-    pub fn merged(&self, later: &Self, rules: &BTreeMap<String, Rule>) -> Result<Self> {
+    pub fn merge(&self, later: &Self, rules: &BTreeMap<String, Rule>) -> Result<Self> {
         let mut pairs = BTreeMap::new();
         for (key, rule) in rules {
             let value = match (self.0.get(key), later.0.get(key)) {
@@ -258,7 +258,7 @@ impl Pairs {
                     }
                 }
                 (Some(one), None) | (None, Some(one)) => one.clone(),
-                (Some(one), Some(other)) => joined(key, rule, one, other)?,
+                (Some(one), Some(other)) => merge_values(key, rule, one, other)?,
             };
             pairs.insert(key.clone(), value);
         }
@@ -309,9 +309,9 @@ impl Rule {
     }
 }
 
-fn joined(key: &str, rule: &Rule, one: &Value, other: &Value) -> Result<Value> {
+fn merge_values(key: &str, rule: &Rule, one: &Value, other: &Value) -> Result<Value> {
     let number = |one: Number, other: Number| match rule {
-        Rule::Sum => one.plus(other),
+        Rule::Sum => one.add(other),
         Rule::Max | Rule::Min => {
             let wanted = if *rule == Rule::Max { Ordering::Less } else { Ordering::Greater };
             let takes = one.as_f64().is_nan() || one.compare(other) == Some(wanted);
@@ -410,7 +410,7 @@ mod tests {
     #[track_caller]
     fn check(rule: &str, one: Value, other: Value, expected: Option<Value>) {
         let rules = BTreeMap::from([("k".to_owned(), Rule::from_name(rule).unwrap())]);
-        let merged = pairs(&[("k", one)]).merged(&pairs(&[("k", other)]), &rules);
+        let merged = pairs(&[("k", one)]).merge(&pairs(&[("k", other)]), &rules);
         assert_eq!(merged.ok().and_then(|merged| merged.0.get("k").cloned()), expected);
     }
 
@@ -445,7 +445,7 @@ mod tests {
         let rules = [("max", "max"), ("at", "with max")];
         let rules = rules.map(|(key, rule)| (key.to_owned(), Rule::from_name(rule).unwrap())).into();
         let at = |max: f64, at: i128| pairs(&[("max", double(max)), ("at", integer(at))]);
-        let merged = |one: &Pairs, other: &Pairs| one.merged(other, &rules).unwrap();
+        let merged = |one: &Pairs, other: &Pairs| one.merge(other, &rules).unwrap();
         assert_eq!(merged(&at(1.0, 5), &at(2.0, 6)), at(2.0, 6));
         assert_eq!(merged(&at(2.0, 5), &at(1.0, 6)), at(2.0, 5));
         assert_eq!(merged(&at(2.0, 5), &at(2.0, 6)), at(2.0, 5));

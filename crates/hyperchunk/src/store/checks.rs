@@ -165,7 +165,7 @@ impl Headers {
 
 impl Checks {
     /// Returns whether the header of a batch still has to be read.
-    pub(super) fn lacks(&self, headers: &Headers, key: (u64, u64)) -> bool {
+    pub(super) fn is_missing(&self, headers: &Headers, key: (u64, u64)) -> bool {
         let mut batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner);
         let waiting = batches.entry(key).or_default();
         if waiting.header.is_none() {
@@ -175,7 +175,7 @@ impl Checks {
     }
 
     /// Checks a record now, or as soon as its header arrives.
-    pub(super) fn found(&self, key: (u64, u64), found: Record) -> Result<()> {
+    pub(super) fn check_record(&self, key: (u64, u64), found: Record) -> Result<()> {
         let mut batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner);
         let waiting = batches.entry(key).or_default();
         match &waiting.header {

@@ -153,7 +153,7 @@ pub struct PendingLog {
 
 /// Returns the writers that have logs in the folder of a store, in order.
 pub(super) fn writers(site: Site<'_>) -> Result<Vec<WriterId>> {
-    let names = site.at().list()?;
+    let names = site.operations().list()?;
     let mut found: Vec<WriterId> =
         names.iter().filter_map(|name| WriterId::from_hex(name.strip_suffix(".log")?)).collect();
     found.sort_unstable();
@@ -244,7 +244,7 @@ fn waiting_among(
         !known.is_some_and(|log| log.finished)
             && !manifest.is_some_and(|manifest| manifest.hidden.contains(writer))
     });
-    let peeked = site.each(&writers, |writer| Log::peek((site, *writer)));
+    let peeked = site.map_concurrently(&writers, |writer| Log::peek((site, *writer)));
     for (writer, peeked) in writers.into_iter().zip(peeked) {
         let known = manifest.and_then(|manifest| manifest.log(&writer));
         let (header, ending, size) = match peeked {
@@ -323,7 +323,7 @@ impl DeferredLog {
 pub fn commit_all<'a>(site: impl Into<Site<'a>>, options: &CommitOptions) -> Result<Outcome> {
     let site = site.into().absolute()?;
     let site = site.site();
-    let named = |error: Error| error.file(site.at().path().display());
+    let named = |error: Error| error.file(site.operations().path().display());
     if let Some(made) = fast_path::reported(site, options).map_err(named)? {
         return Ok(Outcome { made: Some(made), ..Outcome::default() });
     }
@@ -343,7 +343,7 @@ pub fn commit_all<'a>(site: impl Into<Site<'a>>, options: &CommitOptions) -> Res
             all.set_aside.extend(next.set_aside.into_iter().filter(|aside| !known.contains(&aside.writer)));
             all.outdated = next.outdated;
             all.made = match (all.made, next.made) {
-                (Some(earlier), Some(made)) => Some(made.after(earlier)),
+                (Some(earlier), Some(made)) => Some(made.with_earlier(earlier)),
                 (earlier, made) => made.or(earlier),
             };
         }
@@ -372,7 +372,7 @@ fn flushed_tickets(site: Site<'_>, options: &CommitOptions) -> Result<Vec<Ticket
 
 impl CommitReport {
     /// Adds the writers and conflicts of an earlier epoch that the same commit made.
-    fn after(mut self, earlier: CommitReport) -> Self {
+    fn with_earlier(mut self, earlier: CommitReport) -> Self {
         let mut manifest = Manifest::clone(&self.manifest);
         manifest.conflicts = [earlier.manifest.conflicts.clone(), manifest.conflicts].concat();
         self.manifest = Arc::new(manifest);
@@ -382,9 +382,9 @@ impl CommitReport {
 }
 
 fn commit_round(site: Site<'_>, options: &CommitOptions, round: Round) -> Result<Outcome> {
-    let named = |error: Error| error.file(site.at().path().display());
+    let named = |error: Error| error.file(site.operations().path().display());
     // The file does not change from this read until it is replaced.
-    let _held = site.at().hold()?;
+    let _held = site.operations().hold()?;
     let mut made: Option<CommitReport> = None;
     let mut set_aside: Vec<DeferredLog> = Vec::new();
     let mut outdated = Vec::new();
@@ -395,7 +395,7 @@ fn commit_round(site: Site<'_>, options: &CommitOptions, round: Round) -> Result
         }
         let (base, number) = newest(site).map_err(named)?;
         if let Some(made) = &made
-            && base.as_ref().is_some_and(|base| holds(base, made))
+            && base.as_ref().is_some_and(|base| includes(base, made))
         {
             break;
         }
@@ -425,7 +425,7 @@ fn commit_round(site: Site<'_>, options: &CommitOptions, round: Round) -> Result
         }
     }
     if let Some(made) = &made {
-        show(site, &made.manifest, options.sync)?;
+        publish_skeleton(site, &made.manifest, options.sync)?;
     }
     let set_aside = made.as_ref().map_or(set_aside, |made| made.set_aside.clone());
     Ok(Outcome { made, set_aside, outdated })
@@ -478,7 +478,7 @@ fn refuse_failed(site: Site<'_>, base: Option<&Manifest>, session: Option<Sessio
         first.header.writer, first.header.process
     );
     Err(Error::new(ErrorKind::Io, message)
-        .file(site.at().place(&super::site::log_name(first.header.writer)).display()))
+        .file(site.operations().place(&super::site::log_name(first.header.writer)).display()))
 }
 
 /// Returns the newest epoch and the number of the next one. Waits for a manifest that is being
@@ -498,7 +498,7 @@ pub(super) fn newest(site: Site<'_>) -> Result<(Option<Arc<Manifest>>, u64)> {
             let message = format!("epoch {last} is there, and cannot be read");
             return Err(Error::corrupt(message).file(Manifest::path(site, last).display()));
         }
-        let young = site.at().age(&manifest_name(last)).is_some_and(|age| age < MAX_INCOMPLETE_AGE);
+        let young = site.operations().age(&manifest_name(last)).is_some_and(|age| age < MAX_INCOMPLETE_AGE);
         if !young {
             return Ok((newest, last + 1));
         }
@@ -507,7 +507,7 @@ pub(super) fn newest(site: Site<'_>) -> Result<(Option<Arc<Manifest>>, u64)> {
 }
 
 /// Returns whether an epoch includes all of another.
-fn holds(manifest: &Manifest, other: &CommitReport) -> bool {
+fn includes(manifest: &Manifest, other: &CommitReport) -> bool {
     manifest.number == other.manifest.number
         || other.writers.iter().all(|writer| {
             let length = |manifest: &Manifest| manifest.log(writer).map(|log| log.length);
@@ -516,10 +516,10 @@ fn holds(manifest: &Manifest, other: &CommitReport) -> bool {
 }
 
 /// Puts the newest skeleton at the user's path.
-pub(super) fn show(site: Site<'_>, manifest: &Arc<Manifest>, sync: Sync) -> Result<()> {
+pub(super) fn publish_skeleton(site: Site<'_>, manifest: &Arc<Manifest>, sync: Sync) -> Result<()> {
     let mut shown = Arc::clone(manifest);
     loop {
-        site.at().replace(&shown.image, None, sync)?;
+        site.operations().replace(&shown.image, None, sync)?;
         // This call may have overwritten a newer one.
         if Manifest::numbers(site)?.last().is_none_or(|last| *last <= shown.number) {
             return Ok(());
@@ -534,11 +534,11 @@ pub(super) fn show(site: Site<'_>, manifest: &Arc<Manifest>, sync: Sync) -> Resu
 /// Shows an epoch whose commit was stopped before it replaced the file at the user's path, which
 /// still is the skeleton of an older epoch.
 fn repair(site: Site<'_>, newest: &Arc<Manifest>, sync: Sync) -> Result<()> {
-    let (Ok(bytes), Ok(file)) = (site.at().file(), at(site)) else { return Ok(()) };
+    let (Ok(bytes), Ok(file)) = (site.operations().file(), open_skeleton(site)) else { return Ok(()) };
     // Otherwise it is another file, or one that waits for the commit of the writers that truncated
     // it.
     if stamp::read_epoch(&bytes, &file)?.is_some_and(|shown| shown > 0 && shown < newest.number) {
-        show(site, newest, sync)
+        publish_skeleton(site, newest, sync)
     } else {
         Ok(())
     }
@@ -558,8 +558,8 @@ pub(super) enum SkeletonState {
 }
 
 /// Returns the error for a file that is not the store's and would be replaced.
-pub(super) fn foreign(site: Site<'_>, verb: &str) -> Error {
-    let path = site.at().path().display();
+pub(super) fn foreign_file(site: Site<'_>, verb: &str) -> Error {
+    let path = site.operations().path().display();
     Error::invalid(format!(
         "cannot {verb}: expected the file of the store whose folder is {path}.d, got another HDF5 file at {path}; move it away \
          and {verb} again (`hyperchunk store link` makes the store's file again), or move {path}.d away to keep the file that is \
@@ -575,14 +575,16 @@ pub(super) fn foreign(site: Site<'_>, verb: &str) -> Error {
 pub fn check_file<'a>(site: impl Into<Site<'a>>, verb: &str) -> Result<()> {
     let site = site.into();
     match Manifest::newest(site)? {
-        Some(newest) if matches!(found(site, &newest)?, SkeletonState::Foreign) => Err(foreign(site, verb)),
+        Some(newest) if matches!(skeleton_state(site, &newest)?, SkeletonState::Foreign) => {
+            Err(foreign_file(site, verb))
+        }
         _ => Ok(()),
     }
 }
 
 /// Compares the file at the user's path with an epoch.
-pub(super) fn found(site: Site<'_>, epoch: &Manifest) -> Result<SkeletonState> {
-    let bytes = match site.at().file() {
+pub(super) fn skeleton_state(site: Site<'_>, epoch: &Manifest) -> Result<SkeletonState> {
+    let bytes = match site.operations().file() {
         Ok(bytes) => bytes,
         Err(error) if site.bucket().is_some() && error.kind() != ErrorKind::NotFound => return Err(error),
         Err(_) => return Ok(SkeletonState::Unchanged),
@@ -592,7 +594,7 @@ pub(super) fn found(site: Site<'_>, epoch: &Manifest) -> Result<SkeletonState> {
     }
     let open = |bytes: Vec<u8>| {
         let source = Arc::new(crate::io::Memory::new(bytes));
-        File::from_source(source, Some(site.at().path().to_owned()), &plain())
+        File::from_source(source, Some(site.operations().path().to_owned()), &skeleton_options())
     };
     let Ok(file) = open(bytes.clone()) else { return Ok(SkeletonState::Unchanged) };
     if stamp::read_store_id(&bytes).is_some_and(|store| store != epoch.store) {
@@ -603,7 +605,7 @@ pub(super) fn found(site: Site<'_>, epoch: &Manifest) -> Result<SkeletonState> {
             // Stamps of earlier versions do not name the store.
             let is_known = |(_, marker, _): &(_, Marker, _)| epoch.dataset(&marker.dataset).is_some();
             let is_foreign =
-                stamp::read_store_id(&bytes).is_none() && !Marker::all(&file)?.iter().all(is_known);
+                stamp::read_store_id(&bytes).is_none() && !Marker::find_all(&file)?.iter().all(is_known);
             return Ok(if is_foreign { SkeletonState::Foreign } else { SkeletonState::Edited(file) });
         }
         Some(_) => return Ok(SkeletonState::Waiting),
@@ -616,8 +618,8 @@ pub(super) fn found(site: Site<'_>, epoch: &Manifest) -> Result<SkeletonState> {
 }
 
 /// Returns the file at the user's path, if it is the skeleton of that epoch and was changed since.
-fn edited(site: Site<'_>, epoch: &Manifest) -> Result<Option<File>> {
-    match found(site, epoch)? {
+fn edited_file(site: Site<'_>, epoch: &Manifest) -> Result<Option<File>> {
+    match skeleton_state(site, epoch)? {
         SkeletonState::Edited(file) => Ok(Some(file)),
         SkeletonState::Unchanged | SkeletonState::Waiting | SkeletonState::Foreign => Ok(None),
     }
@@ -626,20 +628,20 @@ fn edited(site: Site<'_>, epoch: &Manifest) -> Result<Option<File>> {
 /// Returns the skeleton of an epoch. With `newest`, changes made to the file at the user's path are
 /// included.
 pub(super) fn skeleton(site: Site<'_>, epoch: &Manifest, newest: bool) -> Result<File> {
-    if newest && let Some(file) = edited(site, epoch)? {
+    if newest && let Some(file) = edited_file(site, epoch)? {
         return Ok(file);
     }
     let source = Arc::new(crate::io::Memory::new(epoch.image.clone()));
-    File::from_source(source, Some(site.at().path().to_owned()), &plain())
+    File::from_source(source, Some(site.operations().path().to_owned()), &skeleton_options())
 }
 
 /// Opens the file at the user's path.
-pub(super) fn at(site: Site<'_>) -> Result<File> {
+pub(super) fn open_skeleton(site: Site<'_>) -> Result<File> {
     match site.local() {
-        Some(path) => File::open(path, &plain()),
+        Some(path) => File::open(path, &skeleton_options()),
         None => {
-            let source = Arc::new(crate::io::Memory::new(site.at().file()?));
-            File::from_source(source, Some(site.at().path().to_owned()), &plain())
+            let source = Arc::new(crate::io::Memory::new(site.operations().file()?));
+            File::from_source(source, Some(site.operations().path().to_owned()), &skeleton_options())
         }
     }
 }
@@ -656,7 +658,7 @@ pub(super) fn now() -> u64 {
 }
 
 /// Returns options for opening skeletons, whose datasets are markers and which have no indexes.
-pub(super) fn plain() -> OpenOptions {
+pub(super) fn skeleton_options() -> OpenOptions {
     // This very program may have the file open through libhdf5. Commits use locks of their own.
     let locking = Locking::Never;
     OpenOptions { ignore_stores: true, index: IndexOption::Never, locking, ..OpenOptions::default() }

@@ -33,7 +33,7 @@ const MAX_MANIFEST_BYTES: u64 = 1 << 34;
 pub(crate) struct Stores(Mutex<HashMap<u64, Arc<Store>>>);
 
 /// Location of a file that has datasets in stores.
-pub(crate) struct Home<'f> {
+pub(crate) struct FileLocation<'f> {
     pub(crate) path: Option<&'f Path>,
     pub(crate) source: &'f Arc<dyn Source>,
     pub(crate) external: ExternalPolicy,
@@ -92,7 +92,7 @@ impl Stores {
         Self(Mutex::new(HashMap::from([(store.manifest.number, Arc::new(store))])))
     }
 
-    fn epoch(&self, home: &Home<'_>, epoch: u64) -> Result<Arc<Store>> {
+    fn epoch(&self, home: &FileLocation<'_>, epoch: u64) -> Result<Arc<Store>> {
         let mut stores = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(store) = stores.get(&epoch) {
             return Ok(Arc::clone(store));
@@ -108,7 +108,7 @@ impl ShardedDataset {
     /// dataset's own.
     pub(crate) fn open(
         stores: &Stores,
-        home: &Home<'_>,
+        home: &FileLocation<'_>,
         marker: Marker,
         header: &mut DatasetHeader,
     ) -> Result<Self> {
@@ -202,12 +202,12 @@ impl ShardedDataset {
     }
 
     /// Returns the cells of a grid in which data were written.
-    pub(crate) fn touched(&self, grid: &[u64], limits: &Limits) -> Result<Vec<Vec<u64>>> {
+    pub(crate) fn written_cells(&self, grid: &[u64], limits: &Limits) -> Result<Vec<Vec<u64>>> {
         let (store, number) = match &self.state {
             State::Committed(store, number) => (store, *number),
             State::Missing(error) => return Err(error.clone()),
         };
-        store.known(number)?.touched(grid, limits)
+        store.prepared_dataset(number)?.touched(grid, limits)
     }
 
     /// Reads a selection.
@@ -222,7 +222,7 @@ impl ShardedDataset {
             State::Committed(store, number) => (store, *number),
             State::Missing(error) => return Err(error.clone()),
         };
-        let known = store.known(number)?;
+        let known = store.prepared_dataset(number)?;
         let logs: Arc<dyn Logs> = Arc::new(DatasetLogs(Arc::clone(store), Arc::clone(&known)));
         read(&known.about, &logs, &*known, choice, output, ReadResources { threads, limits }, parts)
     }
@@ -230,7 +230,7 @@ impl ShardedDataset {
 
 impl Store {
     /// Opens an epoch of the store of a file.
-    pub(crate) fn open(home: &Home<'_>, epoch: u64) -> Result<Self> {
+    pub(crate) fn open(home: &FileLocation<'_>, epoch: u64) -> Result<Self> {
         let name = manifest::manifest_name(epoch);
         let absent = |error: Error| match error.kind() {
             ErrorKind::NotFound => {
@@ -321,7 +321,7 @@ impl Store {
     /// Returns a dataset, if the epoch has it.
     pub(super) fn dataset(&self, id: &DatasetId) -> Result<Option<Arc<PreparedDataset>>> {
         let number = self.manifest.datasets.iter().position(|stored| stored.id == *id);
-        number.map(|number| self.known(number)).transpose()
+        number.map(|number| self.prepared_dataset(number)).transpose()
     }
 
     /// Returns the skeleton stored in the manifest.
@@ -329,7 +329,7 @@ impl Store {
         &self.manifest.image
     }
 
-    pub(super) fn known(&self, number: usize) -> Result<Arc<PreparedDataset>> {
+    pub(super) fn prepared_dataset(&self, number: usize) -> Result<Arc<PreparedDataset>> {
         if let Some(known) = self.datasets[number].get() {
             return Ok(Arc::clone(known));
         }
@@ -338,7 +338,11 @@ impl Store {
     }
 
     /// Returns a log, joined with the fragment of its writer that has rows of the dataset.
-    pub(super) fn joined(self: &Arc<Self>, number: u32, known: &PreparedDataset) -> Result<Arc<dyn Source>> {
+    pub(super) fn log_with_fragment(
+        self: &Arc<Self>,
+        number: u32,
+        known: &PreparedDataset,
+    ) -> Result<Arc<dyn Source>> {
         match self.with_fragment(number, known)? {
             Some(joined) => Ok(joined),
             None => self.log(number),
@@ -401,7 +405,7 @@ impl Store {
 impl StoreLocation {
     fn open(&self, name: &str) -> Result<Arc<dyn Source>> {
         match self {
-            Self::Site(site) => site.site().at().open(name),
+            Self::Site(site) => site.site().operations().open(name),
             Self::Beside(file, folder) => {
                 let remote = file.remote().ok_or_else(|| Error::invalid("a file that is not remote"))?;
                 let sibling = rounds::alone(|| remote.sibling(&format!("{folder}/{name}")));
@@ -414,7 +418,7 @@ impl StoreLocation {
 
     fn name(&self, name: &str) -> String {
         match self {
-            Self::Site(site) => site.site().at().place(name).display().to_string(),
+            Self::Site(site) => site.site().operations().place(name).display().to_string(),
             Self::Beside(_, folder) => format!("{folder}/{name}"),
         }
     }
@@ -465,7 +469,7 @@ impl PreparedDataset {
                 return false;
             }
             let places = ranges.iter().map(|range| range.end - range.start).fold(1, u64::saturating_mul);
-            if let Err(error) = fuel.burn(places) {
+            if let Err(error) = fuel.consume(places) {
                 failed.get_or_insert(error);
                 return false;
             }
@@ -533,7 +537,7 @@ struct DatasetLogs(Arc<Store>, Arc<PreparedDataset>);
 
 impl Logs for DatasetLogs {
     fn log(&self, layer: u32) -> Result<Arc<dyn Source>> {
-        self.0.joined(self.1.layer(layer).log, &self.1)
+        self.0.log_with_fragment(self.1.layer(layer).log, &self.1)
     }
 
     fn fragment(&self, layer: u32) -> Result<Option<Arc<dyn Source>>> {

@@ -81,7 +81,7 @@ pub(super) fn session() -> Session {
 pub fn compact(path: &Path, options: &CompactOptions) -> Result<Option<CompactReport>> {
     let path = crate::output::target(path)?;
     let site = Site::from(&path).absolute()?;
-    let path = site.site().at().path().to_owned();
+    let path = site.site().operations().path().to_owned();
     let named = |error: Error| error.file(path.display());
     let base = Manifest::newest(&path)?.ok_or_else(|| {
         named(Error::new(ErrorKind::NotFound, "there is no store, or nothing of it was committed"))
@@ -95,7 +95,7 @@ pub fn compact(path: &Path, options: &CompactOptions) -> Result<Option<CompactRe
         let has_fields = |piece: &super::Piece| piece.place.is_fields();
         raw.by_ref()
             .take(MAX_UNCOMPACTED_PIECES)
-            .any(|piece| has_fields(&piece) || !in_one_run(&piece.slab, &stored.extent))
+            .any(|piece| has_fields(&piece) || !is_contiguous(&piece.slab, &stored.extent))
             || raw.next().is_some()
     });
     if logs.len() <= 1 && most <= 1 && !scattered {
@@ -128,7 +128,7 @@ pub fn compact(path: &Path, options: &CompactOptions) -> Result<Option<CompactRe
 }
 
 /// Returns whether a box is one run of elements in row-major order.
-fn in_one_run(slab: &Slab, extent: &[u64]) -> bool {
+fn is_contiguous(slab: &Slab, extent: &[u64]) -> bool {
     let first = slab.count.iter().position(|count| *count != 1).unwrap_or(slab.count.len());
     slab.count.iter().zip(extent).skip(first + 1).all(|(count, dim)| count == dim)
 }
@@ -140,7 +140,7 @@ fn write(path: &Path, base: &Manifest, writer: &LogWriter, memory: u64) -> Resul
         let named = |error: Error| error.object(String::from_utf8_lossy(&stored.definition.path));
         let number = writer.define(&stored.definition).map_err(named)?;
         dataset(&logs, stored, writer, number, memory).map_err(named)?;
-        results::carry(path, base, stored, writer, number).map_err(named)?;
+        results::copy_results(path, base, stored, writer, number).map_err(named)?;
     }
     Ok(())
 }
@@ -168,7 +168,7 @@ fn dataset(
             if part == within {
                 writer.write_box(number, &part.start, &part.count, bytes)?;
             } else {
-                let bytes = cut(bytes, &within, &part, definition.element_size())?;
+                let bytes = copy_part(bytes, &within, &part, definition.element_size())?;
                 writer.write_box(number, &part.start, &part.count, &bytes)?;
             }
         }
@@ -206,7 +206,7 @@ fn chunks(
 }
 
 /// Copies the elements of a part out of a box.
-fn cut(bytes: &[u8], outer: &Slab, part: &Slab, size: u64) -> Result<Vec<u8>> {
+fn copy_part(bytes: &[u8], outer: &Slab, part: &Slab, size: u64) -> Result<Vec<u8>> {
     let mut out = Vec::new();
     for (_, from, length) in rows(part, part, outer) {
         let range = usize::try_from(from * size).ok().zip(usize::try_from(length * size).ok());
@@ -227,7 +227,7 @@ fn publish(
     for _ in 0..MAX_ATTEMPTS {
         let (newest, number) = commit::newest(path.into())?;
         let newest = newest.ok_or_else(|| Error::corrupt("the epochs of the store are gone"))?;
-        let mut manifest = replaced(base, &newest, &log)?;
+        let mut manifest = replace_parts(base, &newest, &log)?;
         manifest.number = number;
         let file = commit::skeleton(path.into(), &newest, true)?;
         let mut merge = Merge::new(Some(&file), &[])?;
@@ -244,14 +244,14 @@ fn publish(
         let gone = newest.logs.iter().map(|log| log.writer).filter(|writer| manifest.log(writer).is_none());
         let replaced = gone.collect();
         let manifest = Arc::new(manifest);
-        commit::show(path.into(), &manifest, options.sync)?;
+        commit::publish_skeleton(path.into(), &manifest, options.sync)?;
         return Ok(CompactReport { manifest, writer, pieces, replaced, links });
     }
     Err(Error::new(ErrorKind::Io, "others made epochs faster than this one could be made"))
 }
 
 /// Returns the newest epoch with the new log in place of the parts that `base` had.
-fn replaced(base: &Manifest, newest: &Manifest, log: &Log) -> Result<Manifest> {
+fn replace_parts(base: &Manifest, newest: &Manifest, log: &Log) -> Result<Manifest> {
     let mut manifest = Manifest {
         parent: newest.number,
         time: now(),

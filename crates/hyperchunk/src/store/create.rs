@@ -1,7 +1,7 @@
 //! Creation of stores, and their state before the first write.
 
 use super::bucket::parts;
-use super::commit::{at, writers};
+use super::commit::{open_skeleton, writers};
 use super::fragment;
 use super::merged_file::{Change, Merge, SkeletonDataset};
 use super::site::{Site, SiteBuf};
@@ -75,10 +75,10 @@ pub struct PendingStore {
 /// As [`create`].
 pub fn begin<'a>(site: impl Into<Site<'a>>, replaces: bool) -> Result<Option<PendingStore>> {
     let site = site.into().absolute()?;
-    if earlier(site.site(), replaces)?.is_some() {
+    if previous_epoch(site.site(), replaces)?.is_some() {
         return Ok(None);
     }
-    site.site().at().make()?;
+    site.site().operations().make()?;
     Ok(Some(PendingStore { site, known: KnownStore { store: StoreId::new(), epoch: 0, seen: None } }))
 }
 
@@ -92,7 +92,7 @@ impl PendingStore {
         let store = self.known.store;
         let made = structure(definitions, image, true)
             .and_then(|(mut merge, shown, _)| merge.write((store, 0), &shown))
-            .and_then(|image| self.site.site().at().replace(&image, None, sync).map(|()| image));
+            .and_then(|image| self.site.site().operations().replace(&image, None, sync).map(|()| image));
         let local = self.site.site().local();
         let image = made.inspect_err(|_| {
             // Succeeds only if no writer has begun.
@@ -106,15 +106,15 @@ impl PendingStore {
 
 /// Returns the newest epoch of the store to be replaced. An existing file that must not be replaced
 /// is an error.
-fn earlier(site: Site<'_>, replaces: bool) -> Result<Option<Arc<Manifest>>> {
+fn previous_epoch(site: Site<'_>, replaces: bool) -> Result<Option<Arc<Manifest>>> {
     let before = Manifest::newest(site)?;
-    if !replaces && (before.is_some() || site.at().has_file()?) {
+    if !replaces && (before.is_some() || site.operations().has_file()?) {
         let message =
             "there is a file of that name; to put a new store in its place, say so (overwrite=True)";
-        return Err(Error::new(ErrorKind::Io, message).file(site.at().path().display()));
+        return Err(Error::new(ErrorKind::Io, message).file(site.operations().path().display()));
     }
     if before.is_none() && replaces {
-        left_over(site)?;
+        remove_leftover_logs(site)?;
     }
     Ok(before)
 }
@@ -144,7 +144,7 @@ pub fn create<'a>(
     let site = site.site();
     let gone = || {
         let message = "the store that was to be replaced is gone";
-        Error::new(ErrorKind::Io, message).file(site.at().path().display())
+        Error::new(ErrorKind::Io, message).file(site.operations().path().display())
     };
     let before = Manifest::newest(site)?.ok_or_else(gone)?;
     let (mut merge, shown, stored) = structure(definitions, image, false)?;
@@ -163,7 +163,7 @@ pub fn create<'a>(
         };
         manifest.renumber();
         if manifest.publish(site, sync != Sync::Never)? {
-            site.at().replace(&manifest.image, None, sync)?;
+            site.operations().replace(&manifest.image, None, sync)?;
             let seen = site.local().and_then(FileStamp::from_path);
             let known = KnownStore { store: before.store, epoch: number, seen };
             let stamp = site.local().and_then(Stamp::from_path);
@@ -232,8 +232,8 @@ pub fn attach<'a>(site: impl Into<Site<'a>>) -> Result<(Option<KnownStore>, Vec<
         let known = KnownStore { store: newest.store, epoch: newest.number, seen };
         return Ok((Some(known), named_datasets(site, &newest)?));
     }
-    let all = Marker::all(&at(site)?)?;
-    has_its_folder(site, &all.iter().map(|(_, marker, _)| *marker).collect::<Vec<_>>())?;
+    let all = Marker::find_all(&open_skeleton(site)?)?;
+    check_folder(site, &all.iter().map(|(_, marker, _)| *marker).collect::<Vec<_>>())?;
     let all = all.into_iter();
     let announced =
         all.filter_map(|(path, _, dataset)| Some((path, Marker::definition(dataset.external())?))).collect();
@@ -248,7 +248,7 @@ const MAX_FURTHER_NAMES: usize = 65_536;
 /// since they were defined, also by a program without hyperchunk in the file at the user's path.
 pub(super) fn named_datasets(site: Site<'_>, epoch: &Manifest) -> Result<Vec<NamedDefinition>> {
     let file = commit::skeleton(site, epoch, true)?;
-    let all = Marker::all(&file)?.into_iter();
+    let all = Marker::find_all(&file)?.into_iter();
     let mut named: Vec<NamedDefinition> = all
         .filter_map(|(path, marker, _)| {
             epoch.dataset(&marker.dataset).map(|stored| (path, stored.definition.clone()))
@@ -280,7 +280,7 @@ pub(super) fn named_datasets(site: Site<'_>, epoch: &Manifest) -> Result<Vec<Nam
 
 /// Refuses the file of a store whose folder is missing: a writer would begin another store. Called
 /// when no epoch was found.
-fn has_its_folder(site: Site<'_>, markers: &[Marker]) -> Result<()> {
+fn check_folder(site: Site<'_>, markers: &[Marker]) -> Result<()> {
     let epoch = markers.iter().map(|marker| marker.epoch).max();
     let there = site.local().is_none_or(|path| store_folder(path).is_dir());
     match epoch {
@@ -288,7 +288,7 @@ fn has_its_folder(site: Site<'_>, markers: &[Marker]) -> Result<()> {
         Some(0) if there => return Ok(()),
         Some(_) => {}
     }
-    let path = site.at().path().display();
+    let path = site.operations().path().display();
     let found = if there { "no epoch in it" } else { "no such folder" };
     let message = format!(
         "cannot open the store of {path}: expected its folder {path}.d beside it, got {found}; a hard link, or a file that was \
@@ -299,9 +299,9 @@ fn has_its_folder(site: Site<'_>, markers: &[Marker]) -> Result<()> {
 
 /// Removes the logs of writers of which nothing was ever committed; otherwise they would be taken
 /// for the new store's.
-fn left_over(site: Site<'_>) -> Result<()> {
+fn remove_leftover_logs(site: Site<'_>) -> Result<()> {
     if let Some(bucket) = site.bucket() {
-        for name in site.at().list()?.iter().filter(|name| parts::parse_writer(name).is_some()) {
+        for name in site.operations().list()?.iter().filter(|name| parts::parse_writer(name).is_some()) {
             bucket.delete(name)?;
         }
         return Ok(());

@@ -67,7 +67,7 @@ impl LogWriter {
             }
             scratch.elements.resize(whole, 0);
             if part != stored {
-                refill(&mut scratch.elements, fill);
+                fill_elements(&mut scratch.elements, fill);
             }
             piece.runs(|to, from, count| {
                 let from = elements(bytes, from, count, element)?;
@@ -91,7 +91,7 @@ fn elements(bytes: &[u8], first: usize, count: usize, size: usize) -> Result<&[u
     range.and_then(|range| bytes.get(range)).ok_or_else(|| Error::invalid("too few elements"))
 }
 
-fn refill(elements: &mut [u8], fill: Option<&[u8]>) {
+fn fill_elements(elements: &mut [u8], fill: Option<&[u8]>) {
     match fill {
         Some(fill) if !fill.is_empty() => {
             elements.chunks_exact_mut(fill.len()).for_each(|to| to.copy_from_slice(fill));

@@ -147,7 +147,7 @@ impl Follow {
                         tail.done = true;
                         return Ok(());
                     }
-                    tail.walk(&log, &self.dataset, &self.predicate, &mut polled)
+                    tail.scan_records(&log, &self.dataset, &self.predicate, &mut polled)
                 });
                 match walked {
                     Ok(()) => {}
@@ -177,15 +177,21 @@ impl Tail {
         begins || (self.flushed.is_empty() && error.kind() == ErrorKind::NotFound)
     }
 
-    fn walk(&mut self, log: &Log, path: &[u8], predicate: &Predicate, polled: &mut PollReport) -> Result<()> {
-        self.look(log, predicate, polled)?;
+    fn scan_records(
+        &mut self,
+        log: &Log,
+        path: &[u8],
+        predicate: &Predicate,
+        polled: &mut PollReport,
+    ) -> Result<()> {
+        self.test_records(log, predicate, polled)?;
         let size = log.file_size();
         while !self.done && self.flushed.is_empty() {
             if let Some(trailer) = log.trailer_at(self.at)? {
                 self.flushed.extend(std::mem::take(&mut self.waiting));
                 self.at += TRAILER_BYTES as u64;
                 self.done = trailer.closed;
-                self.look(log, predicate, polled)?;
+                self.test_records(log, predicate, polled)?;
                 continue;
             }
             let mut fixed = [0; FIXED_HEADER_BYTES];
@@ -271,7 +277,7 @@ impl Tail {
     }
 
     /// Reads flushed records and tests them, until the limit of one poll is reached.
-    fn look(&mut self, log: &Log, predicate: &Predicate, polled: &mut PollReport) -> Result<()> {
+    fn test_records(&mut self, log: &Log, predicate: &Predicate, polled: &mut PollReport) -> Result<()> {
         while let Some(flushed) = self.flushed.front_mut() {
             let Some(Some(known)) = self.known.get_mut(flushed.record.dataset as usize) else {
                 self.flushed.pop_front();

@@ -65,7 +65,7 @@ impl IoPlan {
         mut order: Vec<u32>,
         means: ReadResources<'_>,
     ) -> Result<Self> {
-        let has_chunks = order.iter().any(|place| painting.found(*place).place.is_chunk());
+        let has_chunks = order.iter().any(|place| painting.piece(*place).place.is_chunk());
         if has_chunks && painting.chunk_bytes as u64 > means.limits.chunk_bytes {
             let message =
                 format!("chunks of more than {} bytes (limit `chunk_bytes`)", means.limits.chunk_bytes);
@@ -73,7 +73,7 @@ impl IoPlan {
         }
         order.iter().try_for_each(|place| painting.check(*place))?;
         let key = |place: &u32| {
-            let found = painting.found(*place);
+            let found = painting.piece(*place);
             (painting.logs.extent(found.layer).0, found.offset)
         };
         order.sort_unstable_by_key(key);
@@ -99,7 +99,7 @@ impl IoPlan {
     /// Returns the next position.
     fn add(&mut self, painting: &PartRead<'_>, at: usize) -> Result<usize> {
         let place = self.order[at];
-        let found = *painting.found(place);
+        let found = *painting.piece(place);
         let needed = painting.needed(place);
         if let Place::Chunk { .. } = found.place
             && !needed.whole
@@ -112,14 +112,14 @@ impl IoPlan {
         }
         if !found.place.is_chunk() && needed.range.end - needed.range.start > MAX_COALESCED_PIECE_BYTES {
             if !needed.whole {
-                painting.cut((at, place), &needed.bounds, &mut self.jobs);
+                painting.split_piece((at, place), &needed.bounds, &mut self.jobs);
                 return Ok(at + 1);
             }
             // The boxes of one record are consecutive, and in one layer.
             let mut end = at + 1;
             let mut range = needed.range;
             while let Some(next) = self.order.get(end) {
-                let after = painting.found(*next);
+                let after = painting.piece(*next);
                 let same =
                     after.layer == found.layer && after.order == found.order && after.offset == range.end;
                 if !same || !painting.needed(*next).whole {
@@ -131,7 +131,7 @@ impl IoPlan {
             self.jobs.push(Job::Whole(at..end, range));
             return Ok(end);
         }
-        let log = |at: usize| painting.logs.extent(painting.found(self.order[at]).layer).0;
+        let log = |at: usize| painting.logs.extent(painting.piece(self.order[at]).layer).0;
         match self.jobs.last_mut() {
             Some(Job::Together(places, range))
                 if places.end == at
@@ -152,20 +152,20 @@ impl IoPlan {
 impl<'a> PartRead<'a> {
     /// Returns the needed bytes of a piece.
     fn needed(&self, place: u32) -> NeededBytes {
-        let found = self.found(place);
+        let found = self.piece(place);
         let bounds = self.bounds(place);
         let whole = self.is_whole(place, &bounds);
         let range = match found.place {
             _ if whole => 0..found.length,
             Place::Chunk { .. } => 0..found.length,
-            Place::Raw | Place::Fields { .. } => self.around(place, &bounds),
+            Place::Raw | Place::Fields { .. } => self.wanted_range(place, &bounds),
         };
         NeededBytes { range: found.offset + range.start..found.offset + range.end, whole, bounds }
     }
 
     /// Returns the range from the first to the last wanted byte of a part of a raw piece, relative
     /// to the piece.
-    fn around(&self, place: u32, bounds: &[Range<u64>]) -> Range<u64> {
+    fn wanted_range(&self, place: u32, bounds: &[Range<u64>]) -> Range<u64> {
         let size = self.size(place);
         if self.grid.is_none() {
             let moves = &self.moves[place as usize];
@@ -183,7 +183,7 @@ impl<'a> PartRead<'a> {
     }
 
     /// Splits a partly wanted large piece into jobs.
-    fn cut(&self, (at, place): (usize, u32), bounds: &[Range<u64>], jobs: &mut Vec<Job>) {
+    fn split_piece(&self, (at, place): (usize, u32), bounds: &[Range<u64>], jobs: &mut Vec<Job>) {
         let elements = |bounds: &[Range<u64>]| {
             bounds.iter().fold(1_u64, |count, range| count.saturating_mul(range.end - range.start))
         };
@@ -210,7 +210,7 @@ impl<'a> PartRead<'a> {
     fn spans(&self, place: u32, bounds: &[Range<u64>], each: &mut Each<'_, Range<u64>>) -> Result<()> {
         let Some(grid) = &self.grid else { return Err(Error::invalid("no selection along each axis")) };
         let Some(bounds) = grid.within(bounds) else { return Ok(()) };
-        let span = self.around(place, &bounds);
+        let span = self.wanted_range(place, &bounds);
         let length = span.end - span.start;
         let wanted = grid.count(&bounds).saturating_mul(self.size(place));
         let dense = length <= MAX_GAP_BYTES || wanted.saturating_mul(MAX_READ_AMPLIFICATION) >= length;
@@ -254,33 +254,41 @@ impl<'a> PartRead<'a> {
     }
 
     /// Executes a job on local logs.
-    pub(super) fn work(&self, spans: &IoPlan, job: &Job, scratch: &mut Scratch) -> Result<()> {
+    pub(super) fn execute(&self, spans: &IoPlan, job: &Job, scratch: &mut Scratch) -> Result<()> {
         let at = match job {
             Job::Together(places, _) | Job::Whole(places, _) => places.start,
             Job::Part(at, _) | Job::Decoded(at, _) => *at,
         };
-        let found = *self.found(spans.order[at]);
+        let found = *self.piece(spans.order[at]);
         let result = self.logs.log(found.layer).and_then(|log| match job {
             Job::Together(places, range) => {
                 let mut stored = std::mem::take(&mut scratch.stored);
-                sized(&mut stored, range.end - range.start)?;
+                resize(&mut stored, range.end - range.start)?;
                 let done = log.read_at(range.start, &mut stored).and_then(|()| {
-                    self.together(&spans.order[places.clone()], range.start, &stored, scratch, Some(&*log))
+                    self.process_coalesced(
+                        &spans.order[places.clone()],
+                        range.start,
+                        &stored,
+                        scratch,
+                        Some(&*log),
+                    )
                 });
                 scratch.stored = stored;
                 done
             }
-            Job::Whole(places, range) => self.whole(&spans.order[places.clone()], range, scratch, &*log),
-            Job::Part(at, bounds) => self.part(spans.order[*at], bounds, scratch, &*log),
+            Job::Whole(places, range) => {
+                self.read_record(&spans.order[places.clone()], range, scratch, &*log)
+            }
+            Job::Part(at, bounds) => self.read_part(spans.order[*at], bounds, scratch, &*log),
             Job::Decoded(at, bytes) => self.scatter(spans.order[*at], None, 0, bytes, scratch),
         });
-        result.map_err(|error| self.named(error, found.layer, found.offset))
+        result.map_err(|error| self.with_location(error, found.layer, found.offset))
     }
 
     /// Adds the ranges of remote logs that a wave needs to `parts`.
     pub(super) fn plan(self: &Arc<Self>, spans: &Arc<IoPlan>, parts: &mut Parts<'a>) -> Result<()> {
         // Opening a log takes a request, so several are opened concurrently.
-        let mut layers: Vec<u32> = spans.order.iter().map(|place| self.found(*place).layer).collect();
+        let mut layers: Vec<u32> = spans.order.iter().map(|place| self.piece(*place).layer).collect();
         layers.sort_unstable_by_key(|layer| self.logs.extent(*layer).0);
         layers.dedup_by_key(|layer| self.logs.extent(*layer).0);
         spread(
@@ -295,7 +303,7 @@ impl<'a> PartRead<'a> {
                 Job::Part(at, _) | Job::Decoded(at, _) => *at,
             };
             let place = spans.order[at];
-            let found = *self.found(place);
+            let found = *self.piece(place);
             let source = match self.logs.fragment(found.layer)?.filter(|_| is_in(found.offset)) {
                 Some(fragment) => fragment,
                 None => self.logs.log(found.layer)?,
@@ -309,7 +317,7 @@ impl<'a> PartRead<'a> {
                 let painting = Arc::clone(self);
                 let work = move |bytes: &[u8], scratch: &mut Scratch| {
                     work(&painting, bytes, scratch)
-                        .map_err(|error| painting.named(error, found.layer, found.offset))
+                        .map_err(|error| painting.with_location(error, found.layer, found.offset))
                 };
                 parts.add(&source, Part { range, work: Box::new(work) });
             };
@@ -322,16 +330,20 @@ impl<'a> PartRead<'a> {
                     let (spans, start) = (Arc::clone(spans), range.start);
                     let work: ProcessBytes<'a> =
                         Box::new(move |painting, bytes, scratch| match &spans.jobs[number] {
-                            Job::Together(places, _) | Job::Whole(places, _) => {
-                                painting.together(&spans.order[places.clone()], start, bytes, scratch, None)
-                            }
+                            Job::Together(places, _) | Job::Whole(places, _) => painting.process_coalesced(
+                                &spans.order[places.clone()],
+                                start,
+                                bytes,
+                                scratch,
+                                None,
+                            ),
                             _ => Ok(()),
                         });
                     add(range.clone(), work);
                 }
                 Job::Together(places, _) | Job::Whole(places, _) => {
                     for place in &spans.order[places.clone()] {
-                        let offset = self.found(*place).offset;
+                        let offset = self.piece(*place).offset;
                         self.plan_part(*place, &self.bounds(*place), offset, &mut add)?;
                     }
                 }
@@ -357,7 +369,7 @@ impl<'a> PartRead<'a> {
                 let group = group.to_vec();
                 let first = span.start / size;
                 let work: ProcessBytes<'a> = Box::new(move |painting, bytes, scratch| {
-                    group.iter().try_for_each(|run| painting.put((place, run), first, bytes, scratch))
+                    group.iter().try_for_each(|run| painting.copy_run((place, run), first, bytes, scratch))
                 });
                 add(offset + span.start..offset + span.end, work);
                 Ok(())
@@ -377,13 +389,13 @@ impl<'a> PartRead<'a> {
     /// Requests the headers of the batches whose records are read whole.
     fn plan_headers(&self, places: &[u32], add: &mut impl FnMut(Range<u64>, ProcessBytes<'a>)) {
         for place in places {
-            let found = *self.found(*place);
+            let found = *self.piece(*place);
             let Some(headers) = self.logs.headers(found.layer) else { continue };
             let key = (self.logs.extent(found.layer).0, found.head);
             let verified = found.place.is_chunk() || self.is_whole(*place, &self.bounds(*place));
             // For rows in a fragment, the header is in another file.
             let elsewhere = is_in(found.offset);
-            if !verified || elsewhere || found.head >= found.offset || !self.checks.lacks(headers, key) {
+            if !verified || elsewhere || found.head >= found.offset || !self.checks.is_missing(headers, key) {
                 continue;
             }
             let work: ProcessBytes<'a> =
@@ -396,7 +408,7 @@ impl<'a> PartRead<'a> {
     }
 
     /// Processes pieces whose bytes were read together; `bytes` begin at `start` of the log.
-    fn together(
+    fn process_coalesced(
         &self,
         places: &[u32],
         start: u64,
@@ -412,15 +424,15 @@ impl<'a> PartRead<'a> {
         };
         let mut batch = LastBatch::default();
         let same = |a: &u32, b: &u32| {
-            let (a, b) = (self.found(*a), self.found(*b));
+            let (a, b) = (self.piece(*a), self.piece(*b));
             a.layer == b.layer && a.order == b.order && a.offset + a.length == b.offset
         };
         for record in places.chunk_by(same) {
-            let (first, last) = (self.found(record[0]), self.found(record[record.len() - 1]));
+            let (first, last) = (self.piece(record[0]), self.piece(record[record.len() - 1]));
             let mut whole = true;
             for place in record {
-                let found = self.found(*place);
-                let named = |error: Error| self.named(error, found.layer, found.offset);
+                let found = self.piece(*place);
+                let named = |error: Error| self.with_location(error, found.layer, found.offset);
                 let needed = self.needed(*place);
                 whole &= needed.whole || found.place.is_chunk();
                 match found.place {
@@ -452,7 +464,7 @@ impl<'a> PartRead<'a> {
             if whole {
                 let stored = part(first.offset, last.offset + last.length)?;
                 self.verify(first, stored, log, &mut batch)
-                    .map_err(|error| self.named(error, first.layer, first.offset))?;
+                    .map_err(|error| self.with_location(error, first.layer, first.offset))?;
             }
         }
         Ok(())
@@ -475,19 +487,19 @@ impl<'a> PartRead<'a> {
                 Some(expected) => record().check(expected),
                 None => Ok(()),
             },
-            None => self.checks.found(key, record()),
+            None => self.checks.check_record(key, record()),
         }
     }
 
     /// Reads and verifies a whole record of raw boxes.
-    fn whole(
+    fn read_record(
         &self,
         places: &[u32],
         range: &Range<u64>,
         scratch: &mut Scratch,
         log: &dyn Source,
     ) -> Result<()> {
-        let found = *self.found(places[0]);
+        let found = *self.piece(places[0]);
         let (start, length) = (range.start, range.end - range.start);
         let expected = match self.logs.headers(found.layer) {
             Some(headers) => {
@@ -500,41 +512,47 @@ impl<'a> PartRead<'a> {
         let mut next = start;
         let mut in_order = true;
         for place in places {
-            let offset = self.found(*place).offset;
-            self.part_with(*place, &self.bounds(*place), scratch, log, &mut |span, bytes| {
+            let offset = self.piece(*place).offset;
+            self.read_blocks(*place, &self.bounds(*place), scratch, log, &mut |span, bytes| {
                 in_order &= offset + span == next;
                 next = offset + span + bytes.len() as u64;
-                pass.check(bytes);
+                pass.update_checksum(bytes);
             })?;
         }
         if !in_order || next != range.end {
             return Err(Error::invalid("a piece that is not read in order"));
         }
-        let (checksum, _) = pass.end();
+        let (checksum, _) = pass.finish();
         let record = Record { place: start, length, checksum };
         expected.map_or(Ok(()), |expected| record.check(expected))
     }
 
     /// Reads a part of a large piece.
-    fn part(&self, place: u32, bounds: &[Range<u64>], scratch: &mut Scratch, log: &dyn Source) -> Result<()> {
-        let offset = self.found(place).offset;
+    fn read_part(
+        &self,
+        place: u32,
+        bounds: &[Range<u64>],
+        scratch: &mut Scratch,
+        log: &dyn Source,
+    ) -> Result<()> {
+        let offset = self.piece(place).offset;
         let size = self.size(place);
         if self.grid.is_some() {
-            return self.part_with(place, bounds, scratch, log, &mut |_, _| ());
+            return self.read_blocks(place, bounds, scratch, log, &mut |_, _| ());
         }
         let mut stored = std::mem::take(&mut scratch.stored);
         let done = self.groups(place, &mut |group, span| {
-            sized(&mut stored, span.end - span.start)?;
+            resize(&mut stored, span.end - span.start)?;
             log.read_at(offset + span.start, &mut stored)?;
             let first = span.start / size;
-            group.iter().try_for_each(|run| self.put((place, run), first, &stored, scratch))
+            group.iter().try_for_each(|run| self.copy_run((place, run), first, &stored, scratch))
         });
         scratch.stored = stored;
         done
     }
 
-    /// As `part`; `look` is called with each block of bytes and its offset in the piece.
-    fn part_with(
+    /// As `read_part`; `look` is called with each block of bytes and its offset in the piece.
+    fn read_blocks(
         &self,
         place: u32,
         bounds: &[Range<u64>],
@@ -542,9 +560,9 @@ impl<'a> PartRead<'a> {
         log: &dyn Source,
         look: &mut dyn FnMut(u64, &[u8]),
     ) -> Result<()> {
-        let offset = self.found(place).offset;
+        let offset = self.piece(place).offset;
         let size = self.size(place);
-        let is_direct = self.output.is_copy() && self.found(place).place == Place::Raw;
+        let is_direct = self.output.is_copy() && self.piece(place).place == Place::Raw;
         let only = self.grid.as_ref().and_then(|grid| grid.only_run(self.slab(place), bounds));
         if let Some(run) = only.filter(|run| run.count == 1 && is_direct) {
             // SAFETY: pieces of a wave, and parts of one piece, have disjoint targets, and each is
@@ -560,7 +578,7 @@ impl<'a> PartRead<'a> {
         }
         let mut stored = std::mem::take(&mut scratch.stored);
         let done = self.spans(place, bounds, &mut |bounds, span| {
-            sized(&mut stored, span.end - span.start)?;
+            resize(&mut stored, span.end - span.start)?;
             log.read_at(offset + span.start, &mut stored)?;
             look(span.start, &stored);
             self.scatter(place, Some(bounds), span.start / size, &stored, scratch)
@@ -587,22 +605,28 @@ impl<'a> PartRead<'a> {
                 &all
             }
         };
-        self.runs(place, bounds, |run| self.put((place, &run), first, bytes, scratch))
+        self.runs(place, bounds, |run| self.copy_run((place, &run), first, bytes, scratch))
     }
 
     /// Returns the number of bytes that a piece has of each element.
     fn size(&self, place: u32) -> u64 {
-        self.found(place).place.size(self.about.element as u64)
+        self.piece(place).place.size(self.about.element as u64)
     }
 
-    fn put(&self, (place, run): (u32, &Run), first: u64, bytes: &[u8], scratch: &mut Scratch) -> Result<()> {
+    fn copy_run(
+        &self,
+        (place, run): (u32, &Run),
+        first: u64,
+        bytes: &[u8],
+        scratch: &mut Scratch,
+    ) -> Result<()> {
         let source = usize::try_from(first).ok().and_then(|first| run.source.checked_sub(first));
         let source = source.ok_or_else(|| Error::invalid("a run outside of what was read"))?;
         // SAFETY: pieces of a wave, and parts of one piece, have disjoint targets, and each is of
         // one thread.
         unsafe {
             let run = Run { source, ..*run };
-            match self.found(place).place {
+            match self.piece(place).place {
                 Place::Raw | Place::Chunk { .. } => self.output.put_run(&run, bytes, &mut scratch.gathered),
                 fields @ Place::Fields { .. } => {
                     let put = |stored: &[u8], part: &mut [u8]| fields.put(self.about.element, stored, part);
@@ -621,7 +645,7 @@ type Each<'e, T> = dyn FnMut(&[T], Range<u64>) -> Result<()> + 'e;
 type ProcessBytes<'a> = Box<dyn Fn(&PartRead<'a>, &[u8], &mut Scratch) -> Result<()> + Send + Sync + 'a>;
 
 /// Resizes a buffer to `length` bytes.
-fn sized(buffer: &mut Vec<u8>, length: u64) -> Result<()> {
+fn resize(buffer: &mut Vec<u8>, length: u64) -> Result<()> {
     let length = usize::try_from(length).map_err(|_| Error::limit("larger than the address space"))?;
     if buffer.len() > length {
         buffer.truncate(length);

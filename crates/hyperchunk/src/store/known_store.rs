@@ -57,7 +57,7 @@ impl KnownStore {
                 return Err(Error::new(ErrorKind::NotFound, message).file(path.display()));
             }
             // The state was determined before the file was created, or is the base of a compaction.
-            (Some(_), None) if self.epoch > 0 || !site.at().has_file()? => return Ok(None),
+            (Some(_), None) if self.epoch > 0 || !site.operations().has_file()? => return Ok(None),
             _ => {}
         }
         let newest = Manifest::newest(site)?;
@@ -65,7 +65,7 @@ impl KnownStore {
         let other = |newest: &Arc<Manifest>| self.epoch > 0 && newest.store != self.store;
         if newest.as_ref().is_some_and(other) {
             let message = "cannot write to the store: another store has taken its place; open it again";
-            return Err(Error::invalid(message).file(site.at().path().display()));
+            return Err(Error::invalid(message).file(site.operations().path().display()));
         }
         Ok(newest.filter(|newest| newest.number > self.epoch))
     }

@@ -97,7 +97,7 @@ pub(super) struct Tile {
 
 impl Tiles {
     /// Places a segment over the existing ones.
-    fn put(&mut self, mut start: u64, mut tile: Tile) {
+    fn insert(&mut self, mut start: u64, mut tile: Tile) {
         if tile.end <= start {
             return;
         }
@@ -197,7 +197,7 @@ pub(super) fn tiles(stored: &StoredDataset) -> Result<std::result::Result<Tiles,
         let log = stored.parts.get(layer.part).map_or(0, |part| part.log);
         for (to, from, length) in rows(&layer.seen, &all, &layer.piece.slab) {
             let (start, from, length) = (to * size, from * size, length * size);
-            tiles.put(start, Tile { end: start + length, log, offset: layer.piece.offset + from });
+            tiles.insert(start, Tile { end: start + length, log, offset: layer.piece.offset + from });
             if tiles.0.len() > MAX_CANDIDATE_SEGMENTS {
                 return Ok(Err(UnlinkedReason::Segments));
             }
@@ -307,14 +307,16 @@ pub fn link(path: &Path, linking: Linking, sync: Sync) -> Result<Links> {
             .file(path.display())
     })?;
     // Includes changes made to the file since the commit.
-    let file = match super::commit::found(path.into(), &manifest)? {
-        super::commit::SkeletonState::Foreign => return Err(super::commit::foreign(path.into(), "link")),
+    let file = match super::commit::skeleton_state(path.into(), &manifest)? {
+        super::commit::SkeletonState::Foreign => {
+            return Err(super::commit::foreign_file(path.into(), "link"));
+        }
         _ => super::commit::skeleton(path.into(), &manifest, true)?,
     };
     let mut merge = Merge::new(Some(&file), &[])?;
     let (all, links) = shown(path.into(), &manifest, linking, &merge.datasets())?;
     let image = merge.write((manifest.store, manifest.number), &all)?;
-    Site::from(path).at().replace(&image, None, sync)?;
+    Site::from(path).operations().replace(&image, None, sync)?;
     Ok(links)
 }
 
@@ -336,10 +338,10 @@ impl LinkReport {
     /// Errors of reading it.
     pub fn examine(path: &Path) -> Result<Self> {
         let path = &*super::real_file(path);
-        let file = File::open(path, &super::commit::plain())?;
+        let file = File::open(path, &super::commit::skeleton_options())?;
         let mut found = Self::default();
         let mut names: BTreeMap<Name, ()> = BTreeMap::new();
-        for (_, marker, dataset) in Marker::all(&file)? {
+        for (_, marker, dataset) in Marker::find_all(&file)? {
             if let Some(blocks) = dataset.mappings().last() {
                 found.linked += 1;
                 names.extend(logs_of_blocks(&file, marker, blocks)?);
@@ -398,7 +400,7 @@ mod tests {
             let log = u32::try_from(random(2)).unwrap();
             // Often adjacent in the log as well.
             let offset = if random(2) == 0 { start } else { random(1000) };
-            tiles.put(start, Tile { end: start + length, log, offset });
+            tiles.insert(start, Tile { end: start + length, log, offset });
             for at in 0..length {
                 model[usize::try_from(start + at).unwrap()] = Some((log, offset + at));
             }

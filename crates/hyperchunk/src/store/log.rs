@@ -231,9 +231,9 @@ impl LogWriter {
     /// Io from the system; Corrupt if the store's newest epoch cannot be read.
     pub fn create<'a>(site: impl Into<Site<'a>>, options: &WriterOptions) -> Result<Self> {
         let site = site.into().absolute()?;
-        let path = site.site().at().path().to_owned();
+        let path = site.site().operations().path().to_owned();
         if let Some(bucket) = site.site().bucket() {
-            bucket.allows(options).map_err(|error| error.file(path.display()))?;
+            bucket.check_options(options).map_err(|error| error.file(path.display()))?;
         }
         let base = match (&options.known, options.mode) {
             (Some(known), Mode::Truncate | Mode::JoinAnew) => (known.clone(), None),
@@ -274,14 +274,14 @@ impl LogWriter {
         };
         // Allocate first: a writer without its buffer must not be created.
         let buffer = options.memory.map(Buffer::new).transpose()?.map(Mutex::new);
-        let log = site.site().at().place(&log_name(header.writer));
+        let log = site.site().operations().place(&log_name(header.writer));
         let target = match site.site().bucket() {
             Some(bucket) => {
                 let sent = BucketLogWriter::new(bucket, header.writer);
                 sent.write(0, &header.encode())?;
                 Target::Object(sent)
             }
-            None => Target::File(Arc::new(begin(&path, &log, &header)?)),
+            None => Target::File(Arc::new(create_file(&path, &log, &header)?)),
         };
         let state = Mutex::new(State { end: HEADER_BYTES as u64, changed: true, ..State::default() });
         let process = std::process::id();
@@ -473,7 +473,7 @@ impl LogWriter {
         if let ([slab], Some(table)) = (&*boxes, known.table_index(&boxes)) {
             return self.put_rows(&mut state, (dataset, table), slab, false, bytes);
         }
-        self.put(&mut state, dataset, Body::Boxes(boxes), bytes, looks)
+        self.put_record(&mut state, dataset, Body::Boxes(boxes), bytes, looks)
     }
 
     /// Appends rows after the existing ones, at the end that the dataset has when this is
@@ -515,7 +515,7 @@ impl LogWriter {
         let looks = self.0.options.statistics.then_some(known.looks);
         match known.table_index(std::slice::from_ref(&slab)) {
             Some(table) => self.put_rows(&mut state, (dataset, table), &slab, true, bytes)?,
-            None => self.put(&mut state, dataset, Body::Append(slab.clone()), bytes, looks)?,
+            None => self.put_record(&mut state, dataset, Body::Append(slab.clone()), bytes, looks)?,
         }
         if let Some(known) = state.datasets.get_mut(dataset as usize) {
             known.appended += rows;
@@ -556,7 +556,7 @@ impl LogWriter {
                 format!("no chunk begins at {offset:?}: chunks of {chunk:?}, extent {:?}", known.dims);
             return Err(name(Error::invalid(message)));
         }
-        self.put(&mut state, dataset, Body::Chunk { offset: offset.to_vec(), mask }, bytes, None)
+        self.put_record(&mut state, dataset, Body::Chunk { offset: offset.to_vec(), mask }, bytes, None)
     }
 
     /// Changes the extent of a dataset. Shrinking discards the data outside, even if the dataset
@@ -577,7 +577,7 @@ impl LogWriter {
         if known.dims == dims {
             return Ok(());
         }
-        self.put(&mut state, dataset, Body::Extent(dims.to_vec()), &[], None)
+        self.put_record(&mut state, dataset, Body::Extent(dims.to_vec()), &[], None)
     }
 
     /// Stores the writer's image: its groups, links, attributes and small data as an HDF5 file. The
@@ -587,7 +587,7 @@ impl LogWriter {
     /// Io.
     pub fn put_image(&self, hdf5: &[u8]) -> Result<()> {
         let mut state = self.state()?;
-        self.put(&mut state, 0, Body::Image, hdf5, None)
+        self.put_record(&mut state, 0, Body::Image, hdf5, None)
     }
 
     /// Hides finished writers that were never committed; only for a writer that truncated the file.
@@ -601,7 +601,7 @@ impl LogWriter {
         }
         state.hidden.extend_from_slice(writers);
         let bytes: Vec<u8> = writers.iter().flat_map(|writer| writer.0).collect();
-        self.put(&mut state, 0, Body::Hides, &bytes, None)
+        self.put_record(&mut state, 0, Body::Hides, &bytes, None)
     }
 
     /// Returns this writer's writes to a dataset: a later piece covers an earlier one, and an
@@ -704,7 +704,7 @@ impl LogWriter {
     }
 
     /// Adds a record: straight to the log if it is large, else gathered with others.
-    fn put(
+    fn put_record(
         &self,
         state: &mut State,
         dataset: u32,
@@ -717,13 +717,13 @@ impl LogWriter {
         self.write_full_zones(state, dataset)?;
         let checksum = self.0.options.checksum || matches!(body, Body::Image);
         let cut = looks.and_then(|_| state.dataset(dataset).ok()?.zone_pattern(&body, bytes.len() as u64));
-        let mut pass = Pass::new(checksum && !bytes.is_empty(), looks).cut(cut);
-        let wants = looks.is_some_and(NumberFormat::any);
+        let mut pass = Pass::new(checksum && !bytes.is_empty(), looks).with_zones(cut);
+        let wants = looks.is_some_and(NumberFormat::is_supported);
         let statistics = wants.then_some(Statistics::NONE);
         let mut record = Record { dataset, length: bytes.len() as u64, checksum: 0, statistics, body };
         if bytes.len() < MIN_DIRECT_BYTES {
-            pass.look(bytes);
-            (record.checksum, record.statistics) = pass.end();
+            pass.update(bytes);
+            (record.checksum, record.statistics) = pass.finish();
             return self.gather(state, record, bytes);
         }
         self.put_large(state, record, bytes, pass)
@@ -765,13 +765,13 @@ impl LogWriter {
         self.record_end(state.end);
         let records = std::mem::take(&mut state.waiting);
         state.payload.clear();
-        state.record_batch(first, batch_at, place, &records);
+        state.note_records(first, batch_at, place, &records);
         Ok(())
     }
 }
 
 /// Creates a log that is a file.
-fn begin(path: &Path, log: &Path, header: &LogHeader) -> Result<File> {
+fn create_file(path: &Path, log: &Path, header: &LogHeader) -> Result<File> {
     let file = create_log(path, log)?;
     write_all_at(&file, 0, &header.encode()).map_err(|error| {
         // A file without a header is not a log.

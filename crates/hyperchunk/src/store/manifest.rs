@@ -151,7 +151,7 @@ impl Manifest {
     /// # Errors
     /// Io.
     pub fn numbers<'a>(site: impl Into<Site<'a>>) -> Result<Vec<u64>> {
-        let names = site.into().at().list()?;
+        let names = site.into().operations().list()?;
         let mut numbers: Vec<u64> = names.iter().filter_map(|name| parse_epoch_number(name)).collect();
         numbers.sort_unstable();
         Ok(numbers)
@@ -163,14 +163,16 @@ impl Manifest {
     /// NotFound if it does not exist; Truncated if its commit was stopped; Corrupt; Io.
     pub fn epoch<'a>(site: impl Into<Site<'a>>, number: u64) -> Result<Arc<Self>> {
         let (site, name) = (site.into(), manifest_name(number));
-        let bytes = site.at().read(&name, MAX_MANIFEST_BYTES)?;
-        Self::decode(&bytes).map(Arc::new).map_err(|error| error.file(site.at().place(&name).display()))
+        let bytes = site.operations().read(&name, MAX_MANIFEST_BYTES)?;
+        Self::decode(&bytes)
+            .map(Arc::new)
+            .map_err(|error| error.file(site.operations().place(&name).display()))
     }
 
     /// Returns the path of the manifest of an epoch.
     #[must_use]
     pub fn path<'a>(site: impl Into<Site<'a>>, number: u64) -> PathBuf {
-        site.into().at().place(&manifest_name(number))
+        site.into().operations().place(&manifest_name(number))
     }
 
     /// Writes the manifest as an epoch, unless its number is taken. Returns whether it was written.
@@ -178,7 +180,7 @@ impl Manifest {
     /// # Errors
     /// Io.
     pub fn publish<'a>(&self, site: impl Into<Site<'a>>, sync: bool) -> Result<bool> {
-        site.into().at().create(&manifest_name(self.number), &self.encode()?, sync)
+        site.into().operations().create(&manifest_name(self.number), &self.encode()?, sync)
     }
 
     /// Returns the dataset of that identity.

@@ -73,7 +73,7 @@ impl Marker {
     ///
     /// # Errors
     /// Errors of reading the file.
-    pub fn all(file: &File) -> Result<Vec<(Vec<u8>, Self, Dataset)>> {
+    pub fn find_all(file: &File) -> Result<Vec<(Vec<u8>, Self, Dataset)>> {
         let mut all = Vec::new();
         file.walk(&file.root()?, b"/", &mut |visit| {
             if let Found::Object(object) = visit.found
@@ -92,7 +92,7 @@ impl Marker {
     /// Returns the marker as an external file: after segments that hold all data (`linked`), or
     /// alone.
     #[must_use]
-    pub fn entry(&self, linked: bool) -> ExternalFile {
+    pub fn to_external_file(&self, linked: bool) -> ExternalFile {
         let name = format!("{MARKER}{}/{}/{ADVICE}", self.dataset, self.epoch);
         ExternalFile { name: Name::from(&*name), offset: 0, size: linked.then_some(1) }
     }
@@ -102,7 +102,7 @@ impl Marker {
     ///
     /// # Errors
     /// As [`Definition::encode`].
-    pub fn defining(&self, definition: &Definition) -> Result<ExternalFile> {
+    pub fn with_definition(&self, definition: &Definition) -> Result<ExternalFile> {
         let bytes: String = definition.encode()?.iter().map(|byte| format!("{byte:02x}")).collect();
         let name = format!("{MARKER}{}/{}/{DEFINITION}{bytes}/{ADVICE}", self.dataset, self.epoch);
         Ok(ExternalFile { name: Name::from(&*name), offset: 0, size: None })
@@ -131,23 +131,27 @@ mod tests {
     fn a_marker_can_say_what_its_dataset_is() {
         let definition = Definition::new("/a/ü", Datatype::ieee(4, ByteOrder::Big), vec![3, 0]);
         let marker = Marker { dataset: definition.id().unwrap(), epoch: 0 };
-        let file = marker.defining(&definition).unwrap();
+        let file = marker.with_definition(&definition).unwrap();
         assert_eq!(Marker::from_external_files(std::slice::from_ref(&file)), Some(marker));
         assert_eq!(Marker::definition(&[file]), Some(definition.clone()));
-        assert_eq!(Marker::definition(&[marker.entry(false)]), None);
+        assert_eq!(Marker::definition(&[marker.to_external_file(false)]), None);
         let other = Marker { dataset: DatasetId([1; 16]), epoch: 0 };
-        assert_eq!(Marker::definition(&[other.defining(&definition).unwrap()]), None, "it is of another");
+        assert_eq!(
+            Marker::definition(&[other.with_definition(&definition).unwrap()]),
+            None,
+            "it is of another"
+        );
     }
 
     #[test]
     fn a_marker_is_found_by_its_name_alone() {
         let marker = Marker { dataset: DatasetId([7; 16]), epoch: 12 };
         let data = ExternalFile { name: "/logs/a.log".into(), offset: 128, size: Some(40) };
-        assert_eq!(Marker::from_external_files(&[marker.entry(false)]), Some(marker));
-        assert_eq!(Marker::from_external_files(&[data.clone(), marker.entry(true)]), Some(marker));
-        assert_eq!(marker.entry(true).size, Some(1));
-        assert_eq!(marker.entry(false).size, None);
-        let last = [marker.entry(true), data];
+        assert_eq!(Marker::from_external_files(&[marker.to_external_file(false)]), Some(marker));
+        assert_eq!(Marker::from_external_files(&[data.clone(), marker.to_external_file(true)]), Some(marker));
+        assert_eq!(marker.to_external_file(true).size, Some(1));
+        assert_eq!(marker.to_external_file(false).size, None);
+        let last = [marker.to_external_file(true), data];
         assert_eq!(Marker::from_external_files(&last), None, "it is the last one, or none");
         for name in ["", "/.hyperchunk-store/", "/.hyperchunk-store/00/1", "/.hyperchunk-store/x/1/y"] {
             let file = ExternalFile { name: name.into(), offset: 0, size: None };

@@ -103,7 +103,7 @@ impl Entry {
 impl Findings {
     /// Returns the bounding box of all boxes.
     #[must_use]
-    pub fn around(&self) -> Option<Slab> {
+    pub fn bounding_box(&self) -> Option<Slab> {
         let (first, rest) = self.entries.split_first()?;
         let mut around = first.slab.clone();
         for entry in rest {
@@ -149,7 +149,7 @@ impl Findings {
         if flags > 3 {
             return Err(cursor.error(format!("flags {flags:#x}")));
         }
-        let merged = if flags & 1 == 0 { None } else { Some(Pairs::decode(limited(&mut cursor)?)?) };
+        let merged = if flags & 1 == 0 { None } else { Some(Pairs::decode(read_limited(&mut cursor)?)?) };
         let many = number(&mut cursor)?;
         if many > super::MAX_PAGE_ENTRIES {
             return Err(cursor.error(format!("{many} entries")));
@@ -162,7 +162,7 @@ impl Findings {
                 return Err(cursor.error(format!("an entry of {} dimensions", slab.start.len())));
             }
             slab.check(rank)?;
-            let bytes = limited(&mut cursor)?;
+            let bytes = read_limited(&mut cursor)?;
             let found = if flags & 1 == 0 {
                 Ok(Pairs::decode(bytes)?)
             } else {
@@ -197,7 +197,7 @@ impl Announcement {
 }
 
 /// Reads a blob, and refuses one longer than the limit for results.
-fn limited<'a>(cursor: &mut Cursor<'a>) -> Result<&'a [u8]> {
+fn read_limited<'a>(cursor: &mut Cursor<'a>) -> Result<&'a [u8]> {
     let bytes = blob(cursor)?;
     if bytes.len() > MAX_RESULT_BYTES {
         return Err(Error::limit(format!("results of {} bytes", bytes.len())));

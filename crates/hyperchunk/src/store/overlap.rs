@@ -31,7 +31,7 @@ pub(super) struct Layer {
 }
 
 /// Reduces each dimension to the smaller of the two.
-fn shrink(dims: &mut [u64], other: &[u64]) {
+fn shrink_to(dims: &mut [u64], other: &[u64]) {
     for (dim, other) in dims.iter_mut().zip(other) {
         *dim = (*dim).min(*other);
     }
@@ -47,13 +47,13 @@ pub(super) fn layers(stored: &StoredDataset) -> impl Iterator<Item = Layer> + '_
     stored.parts.iter().enumerate().flat_map(move |(number, part)| {
         let mut after = stored.extent.clone();
         for (_, dims) in clips.iter().filter(|(epoch, _)| *epoch > part.epoch) {
-            shrink(&mut after, dims);
+            shrink_to(&mut after, dims);
         }
         // Clip for writes before each change of extent.
         let mut own: Vec<(u64, Vec<u64>)> = Vec::new();
         let mut before = after.clone();
         for extent in part.written.extents.iter().rev() {
-            shrink(&mut before, &extent.dims);
+            shrink_to(&mut before, &extent.dims);
             own.push((extent.order, before.clone()));
         }
         own.reverse();
@@ -281,7 +281,7 @@ fn differences(
         let parts = (comparison.layers[below].part, comparison.layers[above].part);
         match found.iter_mut().find(|(first, second, ..)| (*first, *second) == parts) {
             Some((_, _, slab, count)) => {
-                *slab = slab.around(&common);
+                *slab = slab.bounding_box(&common);
                 *count += 1;
             }
             None => found.push((parts.0, parts.1, common, 1)),
@@ -313,7 +313,7 @@ impl Comparison<'_> {
     fn is_same(&mut self, below: usize, above: usize, common: &Slab) -> Result<bool> {
         let (first, second) = (self.log(below)?, self.log(above)?);
         let (one, other) = (&self.layers[below], &self.layers[above]);
-        if same(&self.stored.definition, (&first, &one.piece), (&second, &other.piece), common)? {
+        if is_same_elements(&self.stored.definition, (&first, &one.piece), (&second, &other.piece), common)? {
             return Ok(true);
         }
         let size = common.elements()?.saturating_mul(self.stored.definition.element_size());
@@ -360,7 +360,7 @@ impl Comparison<'_> {
 
 /// Returns whether two pieces have the same elements in a common box; of fields, compares the bytes
 /// that both have.
-pub(super) fn same(
+pub(super) fn is_same_elements(
     definition: &Definition,
     one: (&Log, &Piece),
     other: (&Log, &Piece),

@@ -87,7 +87,7 @@ pub fn pack<'a>(site: impl Into<Site<'a>>, out: &Path, options: &PackOptions) ->
         output::check(out, options.replace, &[])?;
         return from_bucket(site, bucket, out, options);
     }
-    let path = site.at().path();
+    let path = site.operations().path();
     output::check(out, options.replace, &[path])?;
     let named = |error: Error| error.file(path.display());
     let newest = Manifest::newest(path)?;
@@ -138,7 +138,7 @@ fn from_bucket(site: Site<'_>, bucket: &Bucket, out: &Path, options: &PackOption
         Some(number) => number,
         None => Manifest::newest(site)?.map(|newest| newest.number).ok_or_else(|| {
             Error::new(ErrorKind::NotFound, "there is no store, or nothing of it was committed")
-                .file(site.at().path().display())
+                .file(site.operations().path().display())
         })?,
     };
     let input = Input { file: bucket.epoch(epoch)?, into: String::new() };

@@ -168,8 +168,8 @@ mod tests {
                 for zone in &entry.zones {
                     let (mine, behind) = rest.split_at(usize::try_from(zone.count * element).unwrap());
                     let mut pass = Pass::new(false, Some(looks));
-                    pass.look(mine);
-                    let (_, expected) = pass.end();
+                    pass.update(mine);
+                    let (_, expected) = pass.finish();
                     assert_eq!(Some(*zone), expected);
                     merged.merge(zone);
                     rest = behind;

@@ -67,7 +67,7 @@ impl Slab {
     }
 
     /// Returns the bounding box of both.
-    pub(crate) fn around(&self, other: &Self) -> Self {
+    pub(crate) fn bounding_box(&self, other: &Self) -> Self {
         let mut both = Self::default();
         for ((start, count), (other_start, other_count)) in
             self.start.iter().zip(&self.count).zip(other.start.iter().zip(&other.count))
@@ -81,7 +81,7 @@ impl Slab {
     }
 
     /// Returns the box as a selection.
-    pub(crate) fn choice(&self) -> Choice {
+    pub(crate) fn to_selection(&self) -> Choice {
         let axes = self.start.iter().zip(&self.count);
         Choice::Axes(axes.map(|(start, count)| Axis::range(*start..start.saturating_add(*count))).collect())
     }

@@ -145,7 +145,7 @@ impl Fuel {
         Self { left: Cell::new(limits.visits) }
     }
 
-    pub(super) fn burn(&self, visits: u64) -> Result<()> {
+    pub(super) fn consume(&self, visits: u64) -> Result<()> {
         match self.left.get().checked_sub(visits) {
             Some(left) => {
                 self.left.set(left);
@@ -212,7 +212,7 @@ impl Pieces {
                 layers[*number].clip = Some(before.clone());
             }
         }
-        let mut pieces = Self { layers, ..Self::nothing(rank) };
+        let mut pieces = Self { layers, ..Self::empty(rank) };
         let runs = pieces.layers.iter().map(|layer| layer.packed().runs().len() as u64).sum::<u64>();
         let cut = (MAX_SPLIT_ITEMS / runs.max(1)).max(SPLIT_ITEMS);
         for layer in 0..pieces.layers.len() {
@@ -220,14 +220,14 @@ impl Pieces {
                 pieces.add(layer, run, cut)?;
             }
         }
-        pieces.plant(usize::MAX);
+        pieces.build_tree(usize::MAX);
         Ok(pieces)
     }
 
     /// Indexes the current pieces of a writer; `start` is the extent of the base epoch.
     pub(super) fn own(start: &[u64], parts: &[&DatasetWrites]) -> Result<Self> {
         let rank = start.len();
-        let mut pieces = Self { extent: start.to_vec(), ..Self::nothing(rank) };
+        let mut pieces = Self { extent: start.to_vec(), ..Self::empty(rank) };
         let layer = Layer::new(rank, PieceSource::Own(PackedPieces::new(rank)), &[], 0, u64::MAX)?;
         pieces.layers.push(layer);
         for written in parts {
@@ -239,7 +239,7 @@ impl Pieces {
         Ok(pieces)
     }
 
-    fn nothing(rank: usize) -> Self {
+    fn empty(rank: usize) -> Self {
         let (layers, items, forest) = (Vec::new(), Vec::new(), Vec::new());
         let (boxes, numbers, extent) = (Vec::new(), Vec::new(), Vec::new());
         Self { rank, layers, items, done: 0, forest, boxes, numbers, fields: false, extent }
@@ -258,7 +258,7 @@ impl Pieces {
             self.add(0, self.done, SPLIT_ITEMS)?;
             self.done += 1;
         }
-        self.plant(MAX_PENDING_ITEMS);
+        self.build_tree(MAX_PENDING_ITEMS);
         Ok(())
     }
 
@@ -272,7 +272,7 @@ impl Pieces {
     }
 
     /// Returns the clip that the writer's changes of extent apply to everything before it.
-    pub(super) fn leaves(&self) -> Option<&[u64]> {
+    pub(super) fn clip_extent(&self) -> Option<&[u64]> {
         self.layers.first().and_then(|layer| layer.clips.all())
     }
 
@@ -296,7 +296,7 @@ impl Pieces {
             match found.levels.len().checked_sub(1).filter(|_| !loops.wraps) {
                 Some(top) => {
                     for axis in 0..self.rank {
-                        self.boxes.extend(loops.around(found, (top, &turns), &found.base, axis));
+                        self.boxes.extend(loops.iteration_range(found, (top, &turns), &found.base, axis));
                     }
                 }
                 None => self.boxes.extend_from_slice(&loops.bounds),
@@ -309,7 +309,7 @@ impl Pieces {
     }
 
     /// Builds a tree of the waiting items if there are enough, merging trees that are not larger.
-    fn plant(&mut self, waiting: usize) {
+    fn build_tree(&mut self, waiting: usize) {
         if self.numbers.is_empty() || (self.numbers.len() < waiting && waiting != usize::MAX) {
             return;
         }
@@ -338,7 +338,7 @@ impl Pieces {
             let from = &self.layers[layer as usize];
             let found = &from.packed().runs()[run as usize];
             let mut each = |tuple: &[u64], index: u64| -> Result<(), Option<Error>> {
-                fuel.burn(1)?;
+                fuel.consume(1)?;
                 if hits.found.len() >= most {
                     return Err(None);
                 }
@@ -512,7 +512,13 @@ fn loops(run: &Run, rank: usize) -> Result<Loops> {
 impl Loops {
     /// Returns the range of a level's iterations along a dimension; `base` is the tuple of the
     /// first iteration.
-    fn around(&self, run: &Run, (level, turns): (usize, &Range<u64>), base: &[u64], axis: usize) -> [u64; 2] {
+    fn iteration_range(
+        &self,
+        run: &Run,
+        (level, turns): (usize, &Range<u64>),
+        base: &[u64],
+        axis: usize,
+    ) -> [u64; 2] {
         let (_, step) = &run.levels[level];
         let rank = self.bounds.len() / 2;
         let start = |turn: u64| base[axis].wrapping_add(step[axis].wrapping_mul(turn));
@@ -554,12 +560,12 @@ impl Walk<'_> {
             });
         }
         let top = self.run.levels.len() - 1;
-        self.turns(top, turns, &self.run.base, 0, each)
+        self.visit_iterations(top, turns, &self.run.base, 0, each)
     }
 
     /// Visits a range of iterations of a level; `base` and `index` are the tuple and the number of
     /// the first iteration.
-    fn turns(
+    fn visit_iterations(
         &self,
         level: usize,
         turns: Range<u64>,
@@ -567,9 +573,9 @@ impl Walk<'_> {
         index: u64,
         each: &mut Each<'_>,
     ) -> Result<(), Option<Error>> {
-        self.fuel.burn(1)?;
+        self.fuel.consume(1)?;
         for (axis, wanted) in self.wanted.chunks_exact(2).enumerate() {
-            let [first, behind] = self.loops.around(self.run, (level, &turns), base, axis);
+            let [first, behind] = self.loops.iteration_range(self.run, (level, &turns), base, axis);
             if first >= wanted[1] || behind <= wanted[0] {
                 return Ok(());
             }
@@ -577,8 +583,8 @@ impl Walk<'_> {
         let (_, step) = &self.run.levels[level];
         if turns.end - turns.start > 1 {
             let middle = turns.start + (turns.end - turns.start) / 2;
-            self.turns(level, turns.start..middle, base, index, each)?;
-            return self.turns(level, middle..turns.end, base, index, each);
+            self.visit_iterations(level, turns.start..middle, base, index, each)?;
+            return self.visit_iterations(level, middle..turns.end, base, index, each);
         }
         let moved =
             base.iter().zip(step).map(|(base, step)| base.wrapping_add(step.wrapping_mul(turns.start)));
@@ -586,7 +592,7 @@ impl Walk<'_> {
         let inner: u64 = self.run.levels[..level].iter().map(|(count, _)| *count).product();
         let index = index + turns.start * inner;
         match level.checked_sub(1) {
-            Some(below) => self.turns(below, 0..self.run.levels[below].0, &moved, index, each),
+            Some(below) => self.visit_iterations(below, 0..self.run.levels[below].0, &moved, index, each),
             None => each(&moved, index),
         }
     }

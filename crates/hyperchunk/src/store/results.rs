@@ -77,7 +77,7 @@ pub fn analyses<'a>(site: impl Into<Site<'a>>, manifest: &Manifest) -> Result<Ve
     let logs = Pool::new(site, manifest);
     let mut all: Vec<StoreAnalysis> = Vec::new();
     for stored in &manifest.datasets {
-        for announced in announced(&logs, stored)? {
+        for announced in find_announcements(&logs, stored)? {
             let known = match all.iter_mut().find(|known| known.analysis == announced.analysis) {
                 Some(known) => known,
                 None => {
@@ -102,7 +102,7 @@ pub fn analyses<'a>(site: impl Into<Site<'a>>, manifest: &Manifest) -> Result<Ve
 }
 
 /// Returns the last announcement of each analysis of a dataset.
-fn announced(logs: &Pool<'_>, stored: &StoredDataset) -> Result<Vec<Announcement>> {
+fn find_announcements(logs: &Pool<'_>, stored: &StoredDataset) -> Result<Vec<Announcement>> {
     let mut all: Vec<Announcement> = Vec::new();
     let mut reading = PageReader::new(logs);
     for (part, page) in pages(stored, PageKind::Analysis)? {
@@ -113,20 +113,20 @@ fn announced(logs: &Pool<'_>, stored: &StoredDataset) -> Result<Vec<Announcement
         };
         all.retain(|known| !same(known));
         all.push(announced);
-        few(all.len(), stored)?;
+        check_count(all.len(), stored)?;
     }
     Ok(all)
 }
 
 /// Copies the results about a dataset of an epoch to another log.
-pub(super) fn carry(
+pub(super) fn copy_results(
     path: &Path,
     manifest: &Manifest,
     stored: &StoredDataset,
     writer: &LogWriter,
     number: u32,
 ) -> Result<()> {
-    for announced in announced(&Pool::new(path, manifest), stored)? {
+    for announced in find_announcements(&Pool::new(path, manifest), stored)? {
         writer.announce(number, announced.analysis, &announced.record)?;
     }
     for results in read_all(path.into(), manifest, stored)? {
@@ -179,7 +179,7 @@ fn read_all(site: Site<'_>, manifest: &Manifest, stored: &StoredDataset) -> Resu
             all.push(Results { analysis, groups: Vec::new(), bytes_scanned: 0 });
             all.len() - 1
         });
-        few(all.len(), stored)?;
+        check_count(all.len(), stored)?;
         let results = &mut all[place];
         results.bytes_scanned += page.length;
         let epoch = part.epoch;
@@ -200,7 +200,7 @@ fn read_all(site: Site<'_>, manifest: &Manifest, stored: &StoredDataset) -> Resu
                 let key = (part.log, part.epoch);
                 let shift = match shifts.get(&key) {
                     Some(shift) => *shift,
-                    None => *shifts.entry(key).or_insert(shift(&logs, stored, key)?),
+                    None => *shifts.entry(key).or_insert(appended_shift(&logs, stored, key)?),
                 };
                 if let Some(first) = slab.start.first_mut() {
                     *first = first.wrapping_add(shift);
@@ -224,7 +224,7 @@ fn pages(stored: &StoredDataset, kind: PageKind) -> Result<Vec<(&Part, &Page)>> 
     Ok(found)
 }
 
-fn few(analyses: usize, stored: &StoredDataset) -> Result<()> {
+fn check_count(analyses: usize, stored: &StoredDataset) -> Result<()> {
     if analyses > 2 * MAX_ANALYSES {
         let message = format!("more than {MAX_ANALYSES} analyses of one dataset");
         return Err(Error::limit(message).object(String::from_utf8_lossy(&stored.definition.path)));
@@ -257,7 +257,7 @@ impl<'a> PageReader<'a> {
 
 /// Returns the distance between the final position of a writer's appended rows and the position
 /// that it counted, taken from the first record for which both are known.
-fn shift(logs: &Pool<'_>, stored: &StoredDataset, (log, epoch): (u32, u64)) -> Result<u64> {
+fn appended_shift(logs: &Pool<'_>, stored: &StoredDataset, (log, epoch): (u32, u64)) -> Result<u64> {
     let parts = stored.parts.iter().filter(|part| (part.log, part.epoch) == (log, epoch));
     for part in parts {
         let Some(piece) = part.written.pieces.iter().next() else { continue };

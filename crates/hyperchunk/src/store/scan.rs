@@ -200,7 +200,7 @@ impl Log {
     ///
     /// # Errors
     /// Corrupt if the report contradicts itself.
-    pub(super) fn reported(name: LogName<'_>, report: &Report) -> Result<Self> {
+    pub(super) fn from_report(name: LogName<'_>, report: &Report) -> Result<Self> {
         let index = Index::decode(&report.index, report.trailer.index)?;
         let mut log = Self {
             header: report.header.clone(),
@@ -219,7 +219,7 @@ impl Log {
             return Err(Error::corrupt("a report of a part of a log"));
         }
         for (dataset, written) in &index.written {
-            log.take(*dataset, written);
+            log.add_writes(*dataset, written);
         }
         Ok(log)
     }
@@ -308,7 +308,7 @@ impl Log {
         if let Some(fragment) = fragments.get(&name) {
             return Ok(Arc::clone(fragment));
         }
-        let fragment = self.source.name.beside(&name)?;
+        let fragment = self.source.name.open_sibling(&name)?;
         if fragments.len() >= MAX_OPEN_FRAGMENTS {
             fragments.clear();
         }
@@ -356,10 +356,10 @@ impl Log {
             let step = READ_BYTES.min(length - done);
             bytes.resize(usize::try_from(step).unwrap_or(0), 0);
             fragment.read_at(at + done, &mut bytes)?;
-            pass.check(&bytes);
+            pass.update_checksum(&bytes);
             done += step;
         }
-        Ok(pass.end().0 == record.checksum)
+        Ok(pass.finish().0 == record.checksum)
     }
 
     fn bytes(&self, offset: u64, length: u64) -> Result<Vec<u8>> {
@@ -432,7 +432,7 @@ impl Log {
             self.hidden = index.hidden;
             if place > after {
                 for (dataset, written) in &index.written {
-                    self.take(*dataset, written);
+                    self.add_writes(*dataset, written);
                 }
             }
         }
@@ -446,7 +446,7 @@ impl Log {
         Ok(())
     }
 
-    fn take(&mut self, dataset: u32, written: &DatasetWrites) {
+    fn add_writes(&mut self, dataset: u32, written: &DatasetWrites) {
         match self.written.iter_mut().find(|(number, _)| *number == dataset) {
             Some((_, known)) => known.append(written),
             None => self.written.push((dataset, written.clone())),
@@ -517,7 +517,7 @@ impl Log {
                         }
                         let mut written = DatasetWrites::nothing(*rank);
                         written.add(record, order, at, place, *element, chunk);
-                        self.take(record.dataset, &written);
+                        self.add_writes(record.dataset, &written);
                     }
                     _ => {}
                 }
@@ -577,10 +577,10 @@ impl Log {
         let mut done = 0;
         while done < length {
             let step = READ_BYTES.min(length - done);
-            pass.check(&self.bytes(at + done, step)?);
+            pass.update_checksum(&self.bytes(at + done, step)?);
             done += step;
         }
-        Ok(pass.end().0)
+        Ok(pass.finish().0)
     }
 
     /// Compares all records with their checksums; returns the number of bytes checked.

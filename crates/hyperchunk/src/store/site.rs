@@ -192,7 +192,7 @@ impl SiteBuf {
 
 impl<'a> Site<'a> {
     /// Returns the operations on this location.
-    pub(super) fn at(&self) -> &(dyn Folder + 'a) {
+    pub(super) fn operations(&self) -> &(dyn Folder + 'a) {
         match &self.0 {
             SiteLocation::Local(local) => local,
             SiteLocation::Bucket(bucket) => *bucket,
@@ -218,7 +218,11 @@ impl<'a> Site<'a> {
     }
 
     /// Maps a function over items, concurrently if each call waits for the network.
-    pub(super) fn each<T, R>(&self, things: &[T], work: impl Fn(&T) -> R + std::marker::Sync) -> Vec<R>
+    pub(super) fn map_concurrently<T, R>(
+        &self,
+        things: &[T],
+        work: impl Fn(&T) -> R + std::marker::Sync,
+    ) -> Vec<R>
     where
         T: std::marker::Sync,
         R: Send,
@@ -314,7 +318,7 @@ impl LogName<'_> {
             LogReference::Path(path) => path.to_owned(),
             LogReference::Of(site, writer) => match site.local() {
                 Some(path) => log_path(path, writer),
-                None => site.at().place(&log_name(writer)),
+                None => site.operations().place(&log_name(writer)),
             },
         }
     }
@@ -343,19 +347,19 @@ impl LogNameBuf {
             Self::Path(path) => Ok(Arc::new(open_log(path)?)),
             Self::Of(site, writer) => match site.site().bucket() {
                 Some(bucket) => bucket.log(*writer),
-                None => site.site().at().open(&log_name(*writer)),
+                None => site.site().operations().open(&log_name(*writer)),
             },
         }
     }
 
     /// Opens another file of its folder.
-    pub(super) fn beside(&self, name: &str) -> Result<Arc<dyn Source>> {
+    pub(super) fn open_sibling(&self, name: &str) -> Result<Arc<dyn Source>> {
         match self {
             Self::Path(path) => {
                 let path = path.parent().unwrap_or(Path::new("")).join(name);
                 Ok(Arc::new(open_log(&path).map_err(|error| error.file(path.display()))?))
             }
-            Self::Of(site, _) => site.site().at().open(name),
+            Self::Of(site, _) => site.site().operations().open(name),
         }
     }
 }
@@ -376,7 +380,7 @@ pub(super) fn create_log(path: &Path, log: &Path) -> Result<fs::File> {
     // Before the file exists, its permissions do not say who else may write to the folder.
     let has_file = trust.has_file();
     let is_there = if has_file { trust.folder(&at)? } else { trust.folder_of_owner(&at)? };
-    if !is_there && let Err(error) = Site::from(path).at().make() {
+    if !is_there && let Err(error) = Site::from(path).operations().make() {
         // Another writer may have made it at this moment.
         if has_file || !trust.folder_of_owner(&at)? {
             return Err(error);
@@ -582,7 +586,7 @@ mod tests {
         assert_eq!(site.local(), local.map(Path::new), "{name}");
         assert_eq!(site.bucket().is_none(), local.is_some(), "{name}");
         let path = local.unwrap_or(name);
-        assert_eq!(site.at().path(), Path::new(path));
+        assert_eq!(site.operations().path(), Path::new(path));
         let log = LogName::from((site, WriterId([1; 16])));
         let expected = format!("{path}.d/{}.log", WriterId([1; 16]));
         assert_eq!(log.path().to_str(), Some(&*expected));
@@ -626,8 +630,8 @@ mod tests {
         };
         let expected: Vec<u64> = things.iter().map(|thing| thing * thing).collect();
         for site in [bucket.site(), Site::from(Path::new("a.h5"))] {
-            assert_eq!(site.each(&things, wait), expected);
-            assert!(site.each(&[], wait).is_empty());
+            assert_eq!(site.map_concurrently(&things, wait), expected);
+            assert!(site.map_concurrently(&[], wait).is_empty());
         }
     }
 }

@@ -56,7 +56,7 @@ fn stamped(bytes: &[u8]) -> Option<u64> {
 pub fn read_epoch(bytes: &[u8], file: &File) -> Result<Option<u64>> {
     match stamped(bytes) {
         Some(epoch) => Ok(Some(epoch)),
-        None => Ok(Marker::all(file)?.into_iter().map(|(_, marker, _)| marker.epoch).max()),
+        None => Ok(Marker::find_all(file)?.into_iter().map(|(_, marker, _)| marker.epoch).max()),
     }
 }
 

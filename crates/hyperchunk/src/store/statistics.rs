@@ -206,7 +206,7 @@ impl NumberFormat {
 
 impl NumberFormat {
     /// Returns whether such elements have statistics.
-    pub(super) fn any(self) -> bool {
+    pub(super) fn is_supported(self) -> bool {
         self.0.is_some()
     }
 
@@ -251,7 +251,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Also computes statistics of zones.
-    pub(super) fn cut(mut self, cut: Option<ZonePattern>) -> Self {
+    pub(super) fn with_zones(mut self, cut: Option<ZonePattern>) -> Self {
         self.left = cut.map_or((u64::MAX, u64::MAX), |cut| (cut.step.min(cut.of), cut.of));
         self.cut = cut;
         self
@@ -263,9 +263,9 @@ impl<'a> Pass<'a> {
     }
 
     /// Processes the next bytes: whole elements, and whole blocks unless they are the last.
-    pub(crate) fn look(&mut self, bytes: &'a [u8]) {
+    pub(crate) fn update(&mut self, bytes: &'a [u8]) {
         for block in bytes.chunks(BLOCK_BYTES) {
-            self.check(block);
+            self.update_checksum(block);
             let Some((number, swapped)) = self.looks else { continue };
             let mut rest = block;
             while !rest.is_empty() {
@@ -278,7 +278,7 @@ impl<'a> Pass<'a> {
                     let all = if all == 0 { cut.of } else { all };
                     self.left = (if zone == 0 { cut.step.min(all) } else { zone }, all);
                     if zone == 0 {
-                        let zone = self.settle();
+                        let zone = self.end_zone();
                         self.zones.push(zone);
                     }
                 }
@@ -286,8 +286,8 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// As `look`, for the checksum only.
-    pub(super) fn check(&mut self, bytes: &[u8]) {
+    /// As `update`, for the checksum only.
+    pub(super) fn update_checksum(&mut self, bytes: &[u8]) {
         if let Some(blocks) = &mut self.blocks {
             for block in bytes.chunks(BLOCK_BYTES) {
                 blocks.extend_from_slice(&XxHash3_64::oneshot(block).to_le_bytes());
@@ -297,7 +297,7 @@ impl<'a> Pass<'a> {
 
     /// Adds elements to the zone; returns their number.
     fn add(&mut self, number: Machine, swapped: bool, part: &'a [u8]) -> u64 {
-        let found = elements::summary(number, swapped, part);
+        let found = elements::compute_statistics(number, swapped, part);
         let before = self.statistics.count;
         if let Some((low, _)) = found.min
             && self.statistics.min.is_none_or(|(known, _)| low.less(known))
@@ -315,7 +315,7 @@ impl<'a> Pass<'a> {
 
     /// Ends the current zone: returns its statistics with the positions of its extremes, and begins
     /// the next one.
-    fn settle(&mut self) -> Statistics {
+    fn end_zone(&mut self) -> Statistics {
         let mut zone = std::mem::replace(&mut self.statistics, Statistics::NONE);
         let Some((number, swapped)) = self.looks else { return zone };
         for (extreme, part) in [(&mut zone.min, self.low.take()), (&mut zone.max, self.high.take())] {
@@ -330,15 +330,15 @@ impl<'a> Pass<'a> {
     pub(super) fn zones(&mut self) -> Option<Vec<Statistics>> {
         self.cut?;
         if self.statistics.count > 0 {
-            let zone = self.settle();
+            let zone = self.end_zone();
             self.zones.push(zone);
         }
         Some(self.zones.clone())
     }
 
     /// Returns the checksum, 0 if none was requested, and the statistics.
-    pub(crate) fn end(mut self) -> (u64, Option<Statistics>) {
-        let last = self.settle();
+    pub(crate) fn finish(mut self) -> (u64, Option<Statistics>) {
+        let last = self.end_zone();
         let checksum = self.blocks.map_or(0, |blocks| checksum_blocks(&blocks));
         let mut all = Statistics::NONE;
         self.zones.iter().chain([&last]).for_each(|zone| all.merge(zone));
@@ -349,8 +349,8 @@ impl<'a> Pass<'a> {
 /// Returns the checksum of a payload: xxh3 of its only block, or xxh3 of the blocks' checksums.
 pub(super) fn checksum(bytes: &[u8]) -> u64 {
     let mut pass = Pass::new(true, None);
-    pass.check(bytes);
-    pass.end().0
+    pass.update_checksum(bytes);
+    pass.finish().0
 }
 
 /// Returns a nonzero checksum; 0 means that a record has no checksum.
@@ -378,8 +378,8 @@ mod tests {
         }
         let looks = NumberFormat::from_datatype(&Datatype::ieee(8, order));
         let mut pass = Pass::new(true, Some(looks));
-        pass.look(&bytes);
-        let (checksum, statistics) = pass.end();
+        pass.update(&bytes);
+        let (checksum, statistics) = pass.finish();
         assert_eq!(checksum, super::checksum(&bytes));
         let statistics = statistics.unwrap();
         let numbers = || values.iter().copied().filter(|value| !value.is_nan());
@@ -424,8 +424,8 @@ mod tests {
             false,
             Some(NumberFormat::from_datatype(&Datatype::integer(8, true, ByteOrder::Little))),
         );
-        pass.look(&bytes);
-        let found = pass.end().1.unwrap();
+        pass.update(&bytes);
+        let found = pass.finish().1.unwrap();
         assert_eq!(found.min, Some((Extreme::Signed(i64::MIN), 0)));
         assert_eq!(found.max, Some((Extreme::Signed(i64::MAX), 3)));
     }
@@ -444,12 +444,12 @@ mod tests {
             for _ in 0..300 {
                 let clock = std::time::Instant::now();
                 let cut = cut.then_some(ZonePattern { step: 1 << 18, of: 1 << 40 });
-                let mut pass = Pass::new(true, looks).cut(cut);
+                let mut pass = Pass::new(true, looks).with_zones(cut);
                 for _ in 0..64 {
-                    pass.look(std::hint::black_box(&block));
+                    pass.update(std::hint::black_box(&block));
                 }
                 std::hint::black_box(pass.zones());
-                std::hint::black_box(pass.end());
+                std::hint::black_box(pass.finish());
                 best = best.min(clock.elapsed().as_secs_f64());
             }
             println!(

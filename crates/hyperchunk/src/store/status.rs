@@ -143,16 +143,16 @@ impl Status {
         let site = site.into();
         let newest = Manifest::newest(site)?;
         let numbers = Manifest::numbers(site)?;
-        let epochs = site.each(&numbers, |number| epoch(site, *number, newest.as_ref()));
+        let epochs = site.map_concurrently(&numbers, |number| epoch(site, *number, newest.as_ref()));
         let epochs = epochs.into_iter().collect::<Result<Vec<_>>>()?;
         let writers = commit::writers(site)?;
-        let logs = site.each(&writers, |writer| log(site, *writer, newest.as_deref()));
+        let logs = site.map_concurrently(&writers, |writer| log(site, *writer, newest.as_deref()));
         let mut logs = logs.into_iter().collect::<Result<Vec<_>>>()?;
         // Add the reason to logs that a commit would set aside.
         let waits =
             |log: &LogState| log.ending == Ending::Finished && log.damage.is_none() && log.waiting() > 0;
         let is_foreign = match &newest {
-            Some(newest) => matches!(commit::found(site, newest)?, commit::SkeletonState::Foreign),
+            Some(newest) => matches!(commit::skeleton_state(site, newest)?, commit::SkeletonState::Foreign),
             None => false,
         };
         if logs.iter().any(waits) && !is_foreign {
@@ -169,8 +169,8 @@ impl Status {
             None => Vec::new(),
         };
         Ok(Self {
-            path: site.at().path().to_owned(),
-            made: site.bucket().is_some() && !site.at().list()?.is_empty(),
+            path: site.operations().path().to_owned(),
+            made: site.bucket().is_some() && !site.operations().list()?.is_empty(),
             store: newest.as_ref().map(|newest| newest.store),
             log_bytes: logs.iter().map(|log| log.size).sum(),
             manifest_bytes: epochs.iter().map(|epoch| epoch.size).sum(),
@@ -282,7 +282,7 @@ impl LogState {
 }
 
 fn epoch(site: Site<'_>, number: u64, newest: Option<&Arc<Manifest>>) -> Result<Epoch> {
-    let size = site.at().size(&manifest_name(number)).unwrap_or(0);
+    let size = site.operations().size(&manifest_name(number)).unwrap_or(0);
     let manifest = match newest.filter(|newest| newest.number == number) {
         Some(newest) => Ok(Arc::clone(newest)),
         None => Manifest::epoch(site, number),
@@ -326,7 +326,7 @@ fn log(site: Site<'_>, writer: WriterId, newest: Option<&Manifest>) -> Result<Lo
         ending: Ending::Unfinished,
         hidden: newest.is_some_and(|newest| newest.hidden.contains(&writer)),
         salvaged: known.is_some_and(|known| known.salvaged),
-        size: site.at().size(&log_name(writer)).unwrap_or(0),
+        size: site.operations().size(&log_name(writer)).unwrap_or(0),
         committed: known.map_or(0, |known| known.length),
         epoch: known.map_or(0, |known| known.epoch),
         runs: false,
@@ -357,7 +357,7 @@ fn runs(process: u32) -> bool {
 fn datasets(site: Site<'_>, newest: &Manifest) -> Result<Vec<DatasetState>> {
     let file = commit::skeleton(site, newest, false)?;
     let mut all = Vec::new();
-    for (place, marker, _) in Marker::all(&file)? {
+    for (place, marker, _) in Marker::find_all(&file)? {
         let Some(stored) = newest.dataset(&marker.dataset) else { continue };
         let mut statistics: Option<Statistics> = None;
         let mut complete = true;
@@ -386,12 +386,12 @@ fn datasets(site: Site<'_>, newest: &Manifest) -> Result<Vec<DatasetState>> {
 }
 
 fn skeleton(site: Site<'_>, newest: Option<&Manifest>) -> Result<Skeleton> {
-    let file = match commit::at(site) {
+    let file = match commit::open_skeleton(site) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Skeleton::Missing),
         Err(_) => return Ok(Skeleton::Other),
     };
-    let bytes = site.at().file().ok();
+    let bytes = site.operations().file().ok();
     let epoch = stamp::read_epoch(bytes.as_deref().unwrap_or_default(), &file)?;
     let same = |newest: &&Manifest| bytes.as_ref() == Some(&newest.image);
     // A store without datasets has no markers.
@@ -402,7 +402,7 @@ fn skeleton(site: Site<'_>, newest: Option<&Manifest>) -> Result<Skeleton> {
     let linked = match site.local() {
         Some(path) => LinkReport::examine(path)?,
         // Plain HDF5 does not read object stores, so nothing is linked.
-        None => LinkReport { unlinked: Marker::all(&file)?.len(), ..LinkReport::default() },
+        None => LinkReport { unlinked: Marker::find_all(&file)?.len(), ..LinkReport::default() },
     };
     let of_newest = newest.is_some_and(|newest| newest.number == epoch);
     Ok(Skeleton::Of { epoch, linked, edited: of_newest && same.is_none() })

@@ -106,7 +106,7 @@ impl Find for OwnReader {
         let mut layers = 0;
         if let Some((_, known)) = &self.base {
             layers = known.layers();
-            if !known.pieces().find(wanted, (0, own.leaves()), bounds, see, hits)? {
+            if !known.pieces().find(wanted, (0, own.clip_extent()), bounds, see, hits)? {
                 return Ok(false);
             }
         }
@@ -132,7 +132,9 @@ struct CombinedLogs {
 impl Logs for CombinedLogs {
     fn log(&self, layer: u32) -> Result<Arc<dyn Source>> {
         match &self.base {
-            Some((store, known)) if layer < self.layers => store.joined(known.layer(layer).log, known),
+            Some((store, known)) if layer < self.layers => {
+                store.log_with_fragment(known.layer(layer).log, known)
+            }
             _ => Ok(Arc::clone(&self.own)),
         }
     }

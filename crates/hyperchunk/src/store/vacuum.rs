@@ -58,7 +58,7 @@ pub fn vacuum<'a>(site: impl Into<Site<'a>>, options: &VacuumOptions) -> Result<
     let site = site.into();
     let newest = Manifest::newest(site)?.ok_or_else(|| {
         Error::new(ErrorKind::NotFound, "there is no store, or nothing of it was committed")
-            .file(site.at().path().display())
+            .file(site.operations().path().display())
     })?;
     let numbers = Manifest::numbers(site)?;
     let mut kept: HashSet<u64> = HashSet::from([newest.number]);
@@ -93,7 +93,7 @@ pub fn vacuum<'a>(site: impl Into<Site<'a>>, options: &VacuumOptions) -> Result<
     }
     match site.bucket() {
         Some(bucket) => in_bucket(bucket, &gone, &writers, options),
-        None => on_this_machine(site.at().path(), &gone, &writers, options),
+        None => on_this_machine(site.operations().path(), &gone, &writers, options),
     }
 }
 
@@ -105,7 +105,7 @@ fn in_bucket(
     options: &VacuumOptions,
 ) -> Result<VacuumReport> {
     let mut vacuumed = VacuumReport::default();
-    let all = bucket.listed()?;
+    let all = bucket.list_objects()?;
     let changed: HashMap<&str, SystemTime> =
         all.iter().map(|listed| (&*listed.name, listed.modified)).collect();
     for listed in &all {
@@ -204,7 +204,7 @@ fn temporaries(path: &Path) -> Result<Vec<PathBuf>> {
 ///
 /// # Errors
 /// Io.
-pub fn is_tidy(path: &Path) -> Result<bool> {
+pub fn has_no_garbage(path: &Path) -> Result<bool> {
     let path = &*super::real_file(path);
     let is_file = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_file());
     let files =
@@ -279,7 +279,7 @@ mod tests {
         assert_eq!(commits(&path), 4);
         let done = vacuum(&path, &now()).unwrap();
         assert_eq!(done.files.len(), 3, "{done:?}");
-        assert!(!old.log().exists() && is_tidy(&path).unwrap());
+        assert!(!old.log().exists() && has_no_garbage(&path).unwrap());
         let newest = Manifest::newest(&path).unwrap().unwrap();
         assert!(newest.logs.iter().all(|log| log_path(&path, log.writer).exists()));
         assert_eq!(write(&path, Mode::Join, 5).close().map(|_| commits(&path)).unwrap(), 5);

@@ -133,7 +133,7 @@ pub(super) fn blocks(
     let mut all = Vec::new();
     let mut boxes = 0;
     for (number, candidate) in found.iter().enumerate() {
-        let shown = atoms.shown(candidate.place, &candidate.seen, &found[number + 1..]);
+        let shown = atoms.visible_parts(candidate.place, &candidate.seen, &found[number + 1..]);
         for (members, seen) in shown {
             boxes += seen.len();
             if boxes > MAX_BOXES || all.len() >= MAX_BLOCKS.min(room) {
@@ -153,7 +153,7 @@ pub(super) fn blocks(
         // libhdf5 considers an element with any mapping complete, so unwritten members are mapped
         // as well.
         let slab = Slab::new(vec![0; stored.extent.len()], stored.extent.clone());
-        for (members, seen) in atoms.shown(Place::Raw, &slab, &found) {
+        for (members, seen) in atoms.visible_parts(Place::Raw, &slab, &found) {
             boxes += seen.len();
             if boxes > MAX_BOXES || all.len() >= MAX_BLOCKS.min(room) {
                 return Ok(Err(UnlinkedReason::Segments));
@@ -212,7 +212,7 @@ impl Atoms {
     }
 
     /// Returns whether a piece has the members of a group.
-    fn has(&self, place: Place, atom: &[usize]) -> bool {
+    fn has_members(&self, place: Place, atom: &[usize]) -> bool {
         let Some(member) = atom.first().and_then(|number| self.1.get(*number)) else { return true };
         let range = place.range(u64::MAX);
         range.start <= member.start && member.end <= range.end
@@ -220,12 +220,14 @@ impl Atoms {
 
     /// Returns the visible parts of a box of a piece that others overlap: members, and the boxes in
     /// which they are visible.
-    fn shown(&self, place: Place, slab: &Slab, over: &[Candidate]) -> Vec<(Vec<usize>, Vec<Slab>)> {
+    fn visible_parts(&self, place: Place, slab: &Slab, over: &[Candidate]) -> Vec<(Vec<usize>, Vec<Slab>)> {
         let mut shown: Vec<(Vec<usize>, Vec<Slab>)> = Vec::new();
-        for atom in self.0.iter().filter(|atom| self.has(place, atom)) {
+        for atom in self.0.iter().filter(|atom| self.has_members(place, atom)) {
             let mut seen = vec![slab.clone()];
-            for over in over.iter().filter(|over| meet(slab, &over.seen) && self.has(over.place, atom)) {
-                seen = seen.iter().flat_map(|slab| without(slab, &over.seen)).collect();
+            for over in
+                over.iter().filter(|over| intersects(slab, &over.seen) && self.has_members(over.place, atom))
+            {
+                seen = seen.iter().flat_map(|slab| subtract(slab, &over.seen)).collect();
             }
             match shown.iter_mut().find(|(_, known)| *known == seen) {
                 _ if seen.is_empty() => {}
@@ -256,13 +258,13 @@ impl Atoms {
 }
 
 /// Returns whether two boxes have an element in common.
-fn meet(one: &Slab, other: &Slab) -> bool {
+fn intersects(one: &Slab, other: &Slab) -> bool {
     let both = one.start.iter().zip(&one.count).zip(other.start.iter().zip(&other.count));
     both.into_iter().all(|((a, n), (b, m))| *a < b.saturating_add(*m) && *b < a.saturating_add(*n))
 }
 
 /// Subtracts a box from another.
-fn without(slab: &Slab, over: &Slab) -> Vec<Slab> {
+fn subtract(slab: &Slab, over: &Slab) -> Vec<Slab> {
     let Some(common) = slab.intersection(over) else { return vec![slab.clone()] };
     let mut left = Vec::new();
     let mut rest = slab.clone();
@@ -390,12 +392,12 @@ mod tests {
                     Slab::new(start, (0..rank).map(|_| 1 + random(4)).collect::<Vec<_>>())
                 };
                 let (one, other) = (slab(), slab());
-                let left = without(&one, &other);
-                assert_eq!(meet(&one, &other), one.intersection(&other).is_some(), "{rank} {round}");
+                let left = subtract(&one, &other);
+                assert_eq!(intersects(&one, &other), one.intersection(&other).is_some(), "{rank} {round}");
                 for (number, part) in left.iter().enumerate() {
                     assert!(part.intersection(&other).is_none() && !part.count.contains(&0));
                     assert_eq!(part.intersection(&one).as_ref(), Some(part));
-                    assert!(left[number + 1..].iter().all(|next| !meet(part, next)), "{rank} {round}");
+                    assert!(left[number + 1..].iter().all(|next| !intersects(part, next)), "{rank} {round}");
                 }
                 let common = one.intersection(&other).map_or(0, |common| common.elements().unwrap());
                 let sum: u64 = left.iter().map(|part| part.elements().unwrap()).sum();

@@ -62,7 +62,7 @@ impl ShardedDataset {
             State::Committed(store, number) => (store, *number),
             State::Missing(error) => return Err(error.clone()),
         };
-        let known = store.known(number)?;
+        let known = store.prepared_dataset(number)?;
         let stored = store.stored(number);
         check_pages(store, &stored.parts)?;
         let mut pages: Vec<Pages<'_>> = stored.parts.iter().map(Pages::new).collect();
@@ -278,7 +278,7 @@ impl<'a> Region<'a> {
             }
         }
         if ask.bare {
-            self.bare(out);
+            self.add_unwritten(out);
         }
         Ok(())
     }
@@ -319,7 +319,7 @@ impl<'a> Region<'a> {
     }
 
     /// Adds the elements that no piece has.
-    fn bare(&self, out: &mut ZoneMap) {
+    fn add_unwritten(&self, out: &mut ZoneMap) {
         let mut looks = 0;
         let mut todo = vec![self.wanted.clone()];
         while let Some(slab) = todo.pop() {

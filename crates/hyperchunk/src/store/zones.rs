@@ -95,7 +95,8 @@ impl Zones {
             return;
         };
         for slab in boxes {
-            self.around = Some(self.around.take().map_or_else(|| slab.clone(), |around| around.around(slab)));
+            self.around =
+                Some(self.around.take().map_or_else(|| slab.clone(), |around| around.bounding_box(slab)));
         }
         self.statistics.get_or_insert(Statistics::NONE).merge(all);
         if let Some(zones) = cut.filter(|zones| zones.len() > 1) {

@@ -43,7 +43,7 @@ pub(crate) struct Sequence {
 impl Job {
     /// Returns the first jobs of a survey of a whole file.
     pub(crate) fn root(found: &mut SurveyReport, address: u64) -> Vec<Self> {
-        found.meet(address, 0, b"").map(|object| Self::Object(object, address)).into_iter().collect()
+        found.add_object(address, 0, b"").map(|object| Self::Object(object, address)).into_iter().collect()
     }
 
     pub(super) fn object(&self) -> usize {
@@ -83,7 +83,7 @@ impl Job {
                 let mut next = Vec::new();
                 for link in &links {
                     if let LinkTarget::Hard(address) = link.target
-                        && let Some(met) = found.meet(address, *object, link.name.as_bytes())
+                        && let Some(met) = found.add_object(address, *object, link.name.as_bytes())
                     {
                         next.push(Self::Object(met, address));
                     }

@@ -77,7 +77,7 @@ pub(crate) struct SurveyedDataset {
 
 impl SurveyReport {
     /// Adds an object that a link points to; `None` if it was already found.
-    fn meet(&mut self, address: u64, parent: usize, name: &[u8]) -> Option<usize> {
+    fn add_object(&mut self, address: u64, parent: usize, name: &[u8]) -> Option<usize> {
         let place = self.objects.len();
         if place >= MAX_OBJECTS {
             return None;
@@ -225,14 +225,14 @@ fn round(
     rounds: &mut Vec<Vec<Range<u64>>>,
     needs: Vec<Range<u64>>,
 ) -> Result<()> {
-    let ranges = apart(needs);
+    let ranges = merge_ranges(needs);
     fetch.fetch(&ranges, &mut |offset, bytes| blocks.insert(offset, bytes))?;
     rounds.push(ranges);
     Ok(())
 }
 
 /// Sorts ranges, and joins ranges that overlap or touch.
-pub(crate) fn apart(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+pub(crate) fn merge_ranges(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     ranges.sort_by_key(|range| (range.start, range.end));
     let mut apart: Vec<Range<u64>> = Vec::new();
     for range in ranges {

@@ -200,7 +200,7 @@ impl Inner {
                 Ok(start)
             })?;
         let superblock = match companion {
-            None => self.unlike_earlier(&mut structure)?,
+            None => self.distinct_superblock(&mut structure)?,
             Some(_) => self.superblock(&structure, self.options.user_block)?,
         };
         if companion.is_some() {
@@ -355,7 +355,7 @@ impl Inner {
 
     /// Returns the superblock of a commit, different from all earlier ones: readers tell commits apart by
     /// it. If structure has the same place as in an earlier commit, the file is extended by eight bytes.
-    fn unlike_earlier(&self, structure: &mut Structure) -> Result<Vec<u8>> {
+    fn distinct_superblock(&self, structure: &mut Structure) -> Result<Vec<u8>> {
         let mut superblock = self.superblock(structure, self.options.user_block)?;
         if self.journal.is_none() {
             return Ok(superblock);

@@ -273,7 +273,7 @@ impl Journal {
 
     /// Redirects to another file; returns the previous one.
     #[cfg(test)]
-    pub(super) fn divert(&self, file: File) -> File {
+    pub(super) fn redirect(&self, file: File) -> File {
         std::mem::replace(&mut self.state().file, file)
     }
 
@@ -292,7 +292,7 @@ impl Journal {
 }
 
 /// Deletes the journal of a file that could not be started; returns the error to report.
-pub(super) fn not_started(error: Error, journal: Option<&Journal>) -> Error {
+pub(super) fn delete_unstarted(error: Error, journal: Option<&Journal>) -> Error {
     match journal.map_or(Ok(()), Journal::end) {
         Ok(()) => error,
         Err(left) => {

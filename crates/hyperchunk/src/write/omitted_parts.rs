@@ -54,7 +54,7 @@ impl OmittedParts {
     }
 
     /// Lists the omitted parts, for messages.
-    pub(super) fn told(&self, names: &HashMap<NodeId, String>) -> Vec<String> {
+    pub(super) fn describe(&self, names: &HashMap<NodeId, String>) -> Vec<String> {
         let path = |id: &NodeId| names.get(id).map_or("an object without a name", String::as_str);
         let links = self.links.iter().map(|(group, name, why)| format!("{}/{name}: {why}", path(group)));
         let attributes = self.attributes.iter().map(|(object, name, why)| {

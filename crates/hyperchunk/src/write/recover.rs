@@ -117,7 +117,7 @@ fn recovered(path: &Path) -> Result<RecoveryReport> {
     for (id, dataset) in &datasets {
         contiguous(*id, dataset, &found, &*sink, &mut |what| lose(format!("{what} of {}", shown(*id))))?;
     }
-    let left_out = found.left_out.told(&names);
+    let left_out = found.left_out.describe(&names);
     lost.lock().unwrap_or_else(PoisonError::into_inner).extend(left_out);
     *writer.0.tree_mut() = tree;
     let unencodable = omitted_parts::unencodable(&writer)?;
@@ -155,7 +155,7 @@ fn contiguous(
                 continue;
             }
         }
-        cover(&mut covered, *first, end);
+        add_range(&mut covered, *first, end);
     }
     let mut at = 0;
     let pattern = dataset.filled(dataset.element_size)?;
@@ -180,7 +180,7 @@ fn contiguous(
 }
 
 /// Adds a range to disjoint ones.
-fn cover(covered: &mut BTreeMap<u64, u64>, mut first: u64, mut end: u64) {
+fn add_range(covered: &mut BTreeMap<u64, u64>, mut first: u64, mut end: u64) {
     while let Some((start, stop)) = covered.range(..=end).next_back().map(|(start, stop)| (*start, *stop)) {
         if stop < first {
             break;

@@ -29,13 +29,13 @@ pub(crate) struct StreamSink {
     most: usize,
     /// Time to wait for bytes that other threads have to write.
     hopeless: Duration,
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     /// The process that writes it; a forked child does not.
     process: u32,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct SharedState {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -93,7 +93,7 @@ impl State {
     }
 }
 
-impl Shared {
+impl SharedState {
     /// Waits for a change.
     fn wait<'a>(&'a self, state: MutexGuard<'a, State>) -> Result<MutexGuard<'a, State>> {
         let (state, waited) =

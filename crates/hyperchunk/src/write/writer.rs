@@ -4,7 +4,7 @@ use super::chunks::{Chunks, Data, NewChunk};
 use super::dataset::DatasetWriter;
 use super::embedded_format::Companion;
 use super::heap::Heap;
-use super::journal::{Entry, Journal, NewDataset, not_started};
+use super::journal::{Entry, Journal, NewDataset, delete_unstarted};
 use super::message_limits;
 use super::offset_sink::OffsetSink;
 use super::options::{CreateOptions, DatasetOptions, FileLayout, NewLayout, Sync};
@@ -217,7 +217,7 @@ impl Writer {
         let start = if options.journal { LocalSink::recoverable } else { LocalSink::create };
         let sink = match start(path, options.sync, options.replace, options.locking) {
             Ok(sink) => sink,
-            Err(error) => return Err(not_started(error, journal.as_ref())),
+            Err(error) => return Err(delete_unstarted(error, journal.as_ref())),
         };
         Self::start(Arc::new(sink), Some(&path.to_string_lossy()), options, journal)
     }
@@ -275,7 +275,7 @@ impl Writer {
         if let Err(error) = started {
             // Nothing is in it that could be recovered.
             return Err(match writer.0.file.discard() {
-                Ok(()) => not_started(error, writer.0.journal.as_ref()),
+                Ok(()) => delete_unstarted(error, writer.0.journal.as_ref()),
                 Err(left) => error.advise(left),
             });
         }

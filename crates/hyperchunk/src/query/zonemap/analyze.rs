@@ -90,7 +90,7 @@ pub fn analyze(file: &File, names: &[Vec<u8>], add: &(dyn Fn(u64, u64) + Sync)) 
                 && object.kind() == ObjectKind::Dataset
             {
                 let dataset = object.clone().dataset();
-                match dataset.and_then(|dataset| fit(&dataset).map(|()| dataset)) {
+                match dataset.and_then(|dataset| check_numeric(&dataset).map(|()| dataset)) {
                     Ok(dataset) => found.push((visit.path.to_vec(), dataset)),
                     Err(error) if error.is_of_reading() => return Err(error),
                     Err(error) => left.push((visit.path.to_vec(), error)),
@@ -102,7 +102,7 @@ pub fn analyze(file: &File, names: &[Vec<u8>], add: &(dyn Fn(u64, u64) + Sync)) 
         let root = file.root()?.named("/").group()?;
         for name in names {
             let dataset = root.get(name)?.dataset()?;
-            fit(&dataset).map_err(|error| error.object(Name::from(&**name)))?;
+            check_numeric(&dataset).map_err(|error| error.object(Name::from(&**name)))?;
             found.push((name.clone(), dataset));
         }
     }
@@ -113,7 +113,7 @@ pub fn analyze(file: &File, names: &[Vec<u8>], add: &(dyn Fn(u64, u64) + Sync)) 
     let mut made = Vec::new();
     let mut bytes_scanned = 0_u64;
     for (path, dataset) in found {
-        let (new, bytes) = look(path, &dataset, &|bytes| add(bytes, total))?;
+        let (new, bytes) = analyze_dataset(path, &dataset, &|bytes| add(bytes, total))?;
         bytes_scanned = bytes_scanned.saturating_add(bytes);
         made.push(new);
     }
@@ -142,7 +142,7 @@ fn with_contents(source: &dyn Source, identity: Identity) -> Result<Identity> {
 }
 
 /// Checks that the values of a dataset are numbers, stored in the file itself.
-fn fit(dataset: &Dataset) -> Result<()> {
+fn check_numeric(dataset: &Dataset) -> Result<()> {
     Elements::from_datatype(dataset.datatype())?;
     let elsewhere = !dataset.external().is_empty() || matches!(dataset.layout(), Layout::Virtual { .. });
     let what = match () {
@@ -156,7 +156,7 @@ fn fit(dataset: &Dataset) -> Result<()> {
 }
 
 /// Computes the statistics of a dataset; also returns the number of bytes read.
-fn look(path: Vec<u8>, dataset: &Dataset, add: &(dyn Fn(u64) + Sync)) -> Result<(NewZones, u64)> {
+fn analyze_dataset(path: Vec<u8>, dataset: &Dataset, add: &(dyn Fn(u64) + Sync)) -> Result<(NewZones, u64)> {
     let elements = Elements::from_datatype(dataset.datatype())?;
     let grid = grid(dataset, elements);
     let counts = grid.counts();

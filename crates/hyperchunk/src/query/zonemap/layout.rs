@@ -74,7 +74,7 @@ pub(super) fn encode(identity: &Identity, datasets: &[NewZones]) -> Result<Vec<u
 }
 
 /// The bytes of a file of statistics, of a copy of its file.
-pub(super) fn renewed(bytes: &[u8], identity: &Identity) -> Result<Vec<u8>> {
+pub(super) fn with_identity(bytes: &[u8], identity: &Identity) -> Result<Vec<u8>> {
     let old = ZONES.head(bytes)?;
     let mut cursor = Cursor::new(old, ZONES.name, HEADER_BYTES as u64);
     take_identity(&mut cursor, MAX_TEXT_BYTES)?;

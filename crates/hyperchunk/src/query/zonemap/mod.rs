@@ -161,7 +161,7 @@ impl Zonemap {
     /// Writes it anew, of this version of the file.
     fn renew(&self, version: &Identity, path: &Path, of: Option<&Path>) -> Result<()> {
         let mut output = Output::create(path, true)?;
-        let written = output.write_all(&layout::renewed(&self.bytes, version)?);
+        let written = output.write_all(&layout::with_identity(&self.bytes, version)?);
         written.map_err(|error| Error::new(ErrorKind::Io, format!("cannot write {}: {error}", self.name)))?;
         output.tighten(of.unwrap_or(Path::new("")));
         output.finish()

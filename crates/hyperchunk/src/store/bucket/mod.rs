@@ -73,7 +73,7 @@ impl Bucket {
     }
 
     /// Checks that an object store supports the options of a writer.
-    pub(super) fn allows(&self, options: &WriterOptions) -> Result<()> {
+    pub(super) fn check_options(&self, options: &WriterOptions) -> Result<()> {
         let refused = |what: &str| Err(Error::unsupported(format!("{what}: not in an object store")));
         if options.segments == Segments::Arrow {
             return refused("rows that go to Arrow files");
@@ -90,7 +90,7 @@ impl Bucket {
     }
 
     /// Lists the objects of the folder.
-    pub(super) fn listed(&self) -> Result<Vec<Listed>> {
+    pub(super) fn list_objects(&self) -> Result<Vec<Listed>> {
         io::list(&format!("{}.d", self.0.url), self.options())
     }
 
@@ -107,7 +107,7 @@ impl Bucket {
             epoch: Some(epoch),
             ..OpenOptions::default()
         };
-        again(|| File::open_url(&self.0.url, &options))
+        retry_if_replaced(|| File::open_url(&self.0.url, &options))
     }
 
     /// Opens a writer's log, with all its objects until now.
@@ -186,7 +186,7 @@ impl Bucket {
 
 /// Reads the file itself, the only object that is ever replaced (by each commit). If that happens
 /// during a read, it starts again with the new object.
-fn again<T>(read: impl Fn() -> Result<T>) -> Result<T> {
+fn retry_if_replaced<T>(read: impl Fn() -> Result<T>) -> Result<T> {
     let mut pause = RETRY_INTERVAL;
     for _ in 1..MAX_ATTEMPTS {
         match read() {
@@ -217,7 +217,7 @@ impl Folder for Bucket {
     }
 
     fn list(&self) -> Result<Vec<String>> {
-        Ok(self.listed()?.into_iter().map(|listed| listed.name).collect())
+        Ok(self.list_objects()?.into_iter().map(|listed| listed.name).collect())
     }
 
     fn size(&self, name: &str) -> Result<u64> {
@@ -258,7 +258,8 @@ impl Folder for Bucket {
 
     fn file(&self) -> Result<Vec<u8>> {
         let named = |error: Error| error.file(self.0.shown.display());
-        again(|| Self::read_all(&*io::open(&self.0.url, self.options())?, MAX_SKELETON_BYTES)).map_err(named)
+        retry_if_replaced(|| Self::read_all(&*io::open(&self.0.url, self.options())?, MAX_SKELETON_BYTES))
+            .map_err(named)
     }
 
     fn replace(&self, bytes: &[u8], _: Option<&Stamp>, _: Sync) -> Result<()> {

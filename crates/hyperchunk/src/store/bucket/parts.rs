@@ -47,7 +47,7 @@ pub(in crate::store) fn join(
     loop {
         let more = match (wanted, parts.last()) {
             (Some(wanted), _) => end < wanted,
-            (None, Some((_, last))) => goes_on(&**last)?,
+            (None, Some((_, last))) => may_continue(&**last)?,
             (None, None) => false,
         };
         if !more {
@@ -76,7 +76,7 @@ pub(in crate::store) fn join(
 }
 
 /// Returns whether the writer may have continued after a part.
-fn goes_on(part: &dyn Source) -> Result<bool> {
+fn may_continue(part: &dyn Source) -> Result<bool> {
     let Some(at) = part.size().checked_sub(TRAILER_BYTES as u64) else { return Ok(false) };
     let mut bytes = [0; TRAILER_BYTES];
     part.read_at(at, &mut bytes)?;

@@ -1,11 +1,11 @@
 //! One attempt to make an epoch: precedence of the data, merged structure, and hidden content.
 
 use super::appended_extents::AppendedExtents;
-use super::at;
 use super::new_logs::{NewLog, open};
+use super::open_skeleton;
 use super::{
-    CommitOptions, CommitReport, DeferredLog, PendingLog, SkeletonState, add_log, foreign, found, now, plain,
-    stopped, waiting_and_damaged, writers,
+    CommitOptions, CommitReport, DeferredLog, PendingLog, SkeletonState, add_log, foreign_file, now,
+    skeleton_options, skeleton_state, stopped, waiting_and_damaged, writers,
 };
 use crate::store::id::hash;
 use crate::store::manifest::StoredDataset;
@@ -113,7 +113,7 @@ impl<'a> Attempt<'a> {
         }
         let chosen: Vec<&PendingLog> =
             chosen.into_iter().filter(|waiting| !foreign.contains(&waiting.header.writer)).collect();
-        let opened = site.each(&chosen, |waiting| {
+        let opened = site.map_concurrently(&chosen, |waiting| {
             let writer = waiting.header.writer;
             let known = base.as_ref().and_then(|base| base.log(&writer)).copied();
             open(site, writer, ticket_of(waiting), waiting.ending, known)
@@ -161,13 +161,13 @@ impl<'a> Attempt<'a> {
             round,
             outdated,
         };
-        attempt.hide();
-        attempt.refuse_others();
+        attempt.find_hidden();
+        attempt.defer_foreign();
         Ok(attempt)
     }
 
     /// Determines the content that is invisible because writers truncated the file.
-    pub(super) fn hide(&mut self) {
+    pub(super) fn find_hidden(&mut self) {
         self.floor = 0;
         self.hidden.clear();
         if let Some(base) = &self.base {
@@ -184,7 +184,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// Returns whether no content of the previous epoch is left.
-    fn is_anew(&self) -> bool {
+    fn starts_over(&self) -> bool {
         let truncates = self.new.iter().any(|new| new.header.truncates);
         self.base.as_ref().map_or(truncates, |base| self.floor >= base.number)
     }
@@ -207,13 +207,13 @@ impl<'a> Attempt<'a> {
         if self.options.conflicts_are_errors && error.kind() == ErrorKind::Invalid {
             // If a conflict caused the error, no log is at fault.
             let plain = CommitOptions { conflicts_are_errors: false, ..self.options.clone() };
-            if self.with(&plain, |attempt| attempt.epoch().map(drop)).is_ok() {
+            if self.with_options(&plain, |attempt| attempt.epoch().map(drop)).is_ok() {
                 return Err(error);
             }
         }
         let options = CommitOptions { conflicts_are_errors: false, ..self.options.clone() };
         let mut all = std::mem::take(&mut self.new);
-        if let Err(own) = self.with(&options, |attempt| attempt.structure().map(drop)) {
+        if let Err(own) = self.with_options(&options, |attempt| attempt.structure().map(drop)) {
             // The store itself cannot be read.
             self.new = all;
             return Err(own);
@@ -221,8 +221,10 @@ impl<'a> Attempt<'a> {
         for new in all.drain(..) {
             let writer = new.writer();
             self.new.push(new);
-            self.hide();
-            let Err(reason) = self.with(&options, |attempt| attempt.epoch().map(drop)) else { continue };
+            self.find_hidden();
+            let Err(reason) = self.with_options(&options, |attempt| attempt.epoch().map(drop)) else {
+                continue;
+            };
             if !is_of_content(self.site, &reason) {
                 return Err(reason);
             }
@@ -231,12 +233,12 @@ impl<'a> Attempt<'a> {
             let mut has_data = false;
             if self.options.data_only && bad.image.take().is_some() {
                 self.new.push(bad);
-                has_data = self.with(&options, |attempt| attempt.epoch().map(drop)).is_ok();
+                has_data = self.with_options(&options, |attempt| attempt.epoch().map(drop)).is_ok();
                 if !has_data {
                     self.new.pop();
                 }
             }
-            self.hide();
+            self.find_hidden();
             self.set_aside.push(DeferredLog {
                 has_data,
                 truncates,
@@ -247,7 +249,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// Calls `work` with other options.
-    fn with<T>(&mut self, options: &CommitOptions, work: impl FnOnce(&mut Attempt<'_>) -> T) -> T {
+    fn with_options<T>(&mut self, options: &CommitOptions, work: impl FnOnce(&mut Attempt<'_>) -> T) -> T {
         let mut attempt = Attempt {
             site: self.site,
             options,
@@ -278,7 +280,7 @@ impl<'a> Attempt<'a> {
         let (mut merge, current) = self.structure()?;
         let paths = merge.datasets();
         let mut manifest = self.data(number, &paths, merge.aliases(), current.as_ref())?;
-        let collective = collective::lower(&mut manifest, self.site)?;
+        let collective = collective::lower_common_writes(&mut manifest, self.site)?;
         let places: HashMap<DatasetId, &[u8]> = paths.iter().map(|(id, path)| (*id, &**path)).collect();
         for stored in &manifest.datasets {
             let path = places.get(&stored.id).copied().unwrap_or_default();
@@ -319,7 +321,7 @@ impl<'a> Attempt<'a> {
     fn has_edits(&self) -> Result<bool> {
         match &self.base {
             Some(base) if self.options.edits => {
-                Ok(matches!(found(self.site, base)?, SkeletonState::Edited(_)))
+                Ok(matches!(skeleton_state(self.site, base)?, SkeletonState::Edited(_)))
             }
             _ => Ok(false),
         }
@@ -330,7 +332,7 @@ impl<'a> Attempt<'a> {
         let open = |bytes: Vec<u8>| {
             File::from_source(
                 Arc::new(crate::io::Memory::new(bytes)),
-                Some(self.site.at().path().to_owned()),
+                Some(self.site.operations().path().to_owned()),
                 &OpenOptions { ignore_locks: true, ignore_stores: true, ..OpenOptions::default() },
             )
         };
@@ -341,12 +343,12 @@ impl<'a> Attempt<'a> {
             let change = &mut |new: &NewLog| self.change(new, None, &mut epochs, &open);
             (current, changes) = self.outdated_structure(&open, change)?;
         } else {
-            if !self.is_anew() {
+            if !self.starts_over() {
                 match &self.base {
                     Some(base) => {
                         let file = open(base.image.clone())?;
                         epochs.insert(base.number, file.clone());
-                        match found(self.site, base)? {
+                        match skeleton_state(self.site, base)? {
                             SkeletonState::Edited(image) => changes.push(Change {
                                 writer: WriterId::default(),
                                 base: Some(file.clone()),
@@ -356,13 +358,13 @@ impl<'a> Attempt<'a> {
                                 in_place: false,
                                 written: HashSet::new(),
                             }),
-                            SkeletonState::Foreign => return Err(foreign(self.site, "commit")),
+                            SkeletonState::Foreign => return Err(foreign_file(self.site, "commit")),
                             SkeletonState::Unchanged | SkeletonState::Waiting => {}
                         }
                         current = Some(file);
                     }
                     None if self.plain.is_some() => {}
-                    None => current = self.before()?,
+                    None => current = self.initial_file()?,
                 }
             }
             // Images of many processes are often identical.
@@ -384,7 +386,7 @@ impl<'a> Attempt<'a> {
         for new in self.new.iter().filter(|new| new.image.is_none() || new.salvaged) {
             let wrote = new.wrote();
             for (id, definition) in new.definitions.iter().filter(|(id, _)| !named.contains(id)) {
-                if !self.knew(new, *id)? {
+                if !self.was_committed(new, *id)? {
                     merge.define(*id, &definition.path, new.writer());
                 } else if wrote.contains(id) {
                     merge.keep(*id, &definition.path, new.writer());
@@ -438,7 +440,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// Returns whether a dataset was committed when a writer began.
-    fn knew(&self, new: &NewLog, id: DatasetId) -> Result<bool> {
+    fn was_committed(&self, new: &NewLog, id: DatasetId) -> Result<bool> {
         let base = new.header.base;
         if base == 0 || base <= self.floor {
             return Ok(false);
@@ -455,15 +457,20 @@ impl<'a> Attempt<'a> {
     }
 
     /// Returns the file before the first epoch, which was made for the writers.
-    fn before(&self) -> Result<Option<File>> {
+    fn initial_file(&self) -> Result<Option<File>> {
         if let Some(image) = &self.image {
             let source = Arc::new(crate::io::Memory::new(Arc::clone(image)));
-            return File::from_source(source, Some(self.site.at().path().to_owned()), &plain()).map(Some);
+            return File::from_source(
+                source,
+                Some(self.site.operations().path().to_owned()),
+                &skeleton_options(),
+            )
+            .map(Some);
         }
-        match at(self.site) {
+        match open_skeleton(self.site) {
             Ok(file) => Ok(Some(file)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => match self.site.at().file() {
+            Err(error) => match self.site.operations().file() {
                 Ok(bytes) if bytes.is_empty() => Ok(None),
                 _ => Err(error),
             },
@@ -488,7 +495,7 @@ impl<'a> Attempt<'a> {
         };
         // Announced datasets that no log mentions yet.
         let announced = match current.filter(|_| self.base.is_none()) {
-            Some(file) => Marker::all(file)?,
+            Some(file) => Marker::find_all(file)?,
             None => Vec::new(),
         };
         let announced = announced.into_iter().filter_map(|(_, marker, dataset)| {
@@ -536,9 +543,9 @@ impl<'a> Attempt<'a> {
             };
             let mut ids = vec![*id];
             ids.extend(aliases.iter().filter(|(_, one)| *one == id).map(|(alias, _)| *alias));
-            manifest.datasets.push(self.stored(&ids, definition, number, &numbers)?);
+            manifest.datasets.push(self.assemble_dataset(&ids, definition, number, &numbers)?);
         }
-        manifest.hidden = self.hidden(&manifest)?;
+        manifest.hidden = self.hidden_writers(&manifest)?;
         manifest.renumber();
         Ok(manifest)
     }
@@ -562,7 +569,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// Returns the existing logs that are invisible.
-    fn hidden(&self, manifest: &Manifest) -> Result<Vec<WriterId>> {
+    fn hidden_writers(&self, manifest: &Manifest) -> Result<Vec<WriterId>> {
         let mut hidden = self.hidden.clone();
         if let Some(base) = &self.base {
             hidden.extend(
@@ -579,7 +586,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// Assembles a dataset; `ids` are its own id, and ids that writers used before it had a name.
-    fn stored(
+    fn assemble_dataset(
         &self,
         ids: &[DatasetId],
         definition: &Definition,
@@ -597,7 +604,7 @@ impl<'a> Attempt<'a> {
                 }
             }
         }
-        let seen = before.filter(|_| !self.is_anew()).map(|(_, stored)| &*stored.extent);
+        let seen = before.filter(|_| !self.starts_over()).map(|(_, stored)| &*stored.extent);
         let mut ends = AppendedExtents::new(seen.unwrap_or(&definition.dims));
         let mut made = Vec::new();
         let mut behind = Vec::new();
@@ -681,7 +688,7 @@ impl<'a> Attempt<'a> {
             }
         }
         stopped::insert(&mut parts, outdated);
-        append(&mut parts, behind, &mut extent, number)
+        append_rows(&mut parts, behind, &mut extent, number)
             .map_err(|error| error.object(String::from_utf8_lossy(&definition.path)))?;
         Ok(StoredDataset { id, definition: definition.clone(), extent, parts })
     }
@@ -752,7 +759,7 @@ fn describe(conflict: &Conflict, all: usize) -> String {
 }
 
 /// Appends rows after the existing ones, writer by writer.
-fn append(
+fn append_rows(
     parts: &mut Vec<Part>,
     behind: Vec<(u32, DatasetWrites)>,
     extent: &mut [u64],

@@ -2,7 +2,7 @@
 
 use super::attempt::{Attempt, Round};
 use super::new_logs::taken;
-use super::{CommitOptions, CommitReport, show};
+use super::{CommitOptions, CommitReport, publish_skeleton};
 use crate::Result;
 use crate::store::Manifest;
 use crate::store::create::Stamp;
@@ -29,7 +29,7 @@ pub(super) fn reported(site: Site<'_>, options: &CommitOptions) -> Result<Option
             return Ok(None);
         }
         let name = LogName::from((site, header.writer));
-        new.push(taken(name, Log::reported(name, report)?, None)?);
+        new.push(taken(name, Log::from_report(name, report)?, None)?);
     }
     new.sort_by_key(|new| (new.header.priority, new.writer()));
     new.dedup_by_key(|new| new.writer());
@@ -62,10 +62,10 @@ pub(super) fn reported(site: Site<'_>, options: &CommitOptions) -> Result<Option
     if !made.manifest.publish(site, options.sync != Sync::Never)? {
         return Ok(None);
     }
-    site.at().replace(&made.manifest.image, seen.as_ref(), options.sync)?;
+    site.operations().replace(&made.manifest.image, seen.as_ref(), options.sync)?;
     if Manifest::path(path, made.manifest.number + 1).exists() {
         // This call may have overwritten a newer skeleton.
-        show(site, &made.manifest, options.sync)?;
+        publish_skeleton(site, &made.manifest, options.sync)?;
     }
     Ok(Some(made))
 }

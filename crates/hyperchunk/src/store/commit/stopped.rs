@@ -3,7 +3,7 @@
 
 use super::attempt::Attempt;
 use super::new_logs::NewLog;
-use super::{DeferredLog, PendingLog, SkeletonState, foreign, found};
+use super::{DeferredLog, PendingLog, SkeletonState, foreign_file, skeleton_state};
 use crate::store::merged_file::Change;
 use crate::store::scan::Log;
 use crate::store::site::{LogName, Site};
@@ -33,14 +33,14 @@ pub fn last_flushes<'a>(site: impl Into<Site<'a>>, logs: &[PendingLog]) -> Resul
 
 /// Returns the newest epoch that has content of a writer, or the one that it started from. Later
 /// records of the writer are newer only than this epoch.
-fn began_with(new: &NewLog) -> u64 {
+fn base_epoch(new: &NewLog) -> u64 {
     new.known.map_or(new.header.base, |known| known.epoch)
 }
 
 /// Returns the epoch directly above which the writes of a stopped writer belong; `None` if no epoch
 /// follows it, or the writer is finished.
 pub(super) fn outdated(new: &NewLog, base: Option<&Manifest>) -> Option<u64> {
-    let seen = began_with(new);
+    let seen = base_epoch(new);
     base.filter(|base| !new.finished && base.number > seen).map(|_| seen)
 }
 
@@ -49,7 +49,7 @@ pub(super) fn outdated(new: &NewLog, base: Option<&Manifest>) -> Option<u64> {
 fn other_file(new: &NewLog, base: &Manifest, floor: u64) -> Option<Error> {
     let header = &new.header;
     let is_older = if header.truncates { header.floor < base.floor } else { header.floor < floor };
-    let reason = if is_older && began_with(new) <= floor {
+    let reason = if is_older && base_epoch(new) <= floor {
         format!("the file that it wrote to was begun anew after epoch {floor}")
     } else if header.truncates && header.floor > base.floor && outdated(new, Some(base)).is_some() {
         format!(
@@ -64,7 +64,7 @@ fn other_file(new: &NewLog, base: &Manifest, floor: u64) -> Option<Error> {
 
 impl Attempt<'_> {
     /// Sets aside the writers whose file is not the current one.
-    pub(super) fn refuse_others(&mut self) {
+    pub(super) fn defer_foreign(&mut self) {
         let Some(base) = self.base.clone() else { return };
         loop {
             let floor = self.floor;
@@ -78,7 +78,7 @@ impl Attempt<'_> {
             let truncates = header.truncates;
             let aside = DeferredLog::new(header.writer, header.session, reason);
             self.set_aside.push(DeferredLog { truncates, is_of_other_file: true, ..aside });
-            self.hide();
+            self.find_hidden();
         }
     }
 
@@ -104,8 +104,8 @@ impl Attempt<'_> {
             }
         };
         let mut new: Vec<&NewLog> = self.new.iter().collect();
-        new.sort_by_key(|new| (began_with(new), new.writer()));
-        let mut seen = new.first().map_or(base.number, |new| began_with(new));
+        new.sort_by_key(|new| (base_epoch(new), new.writer()));
+        let mut seen = new.first().map_or(base.number, |new| base_epoch(new));
         let first = file_at(seen)?;
         let mut last = first.clone();
         let mut changes = Vec::new();
@@ -131,7 +131,7 @@ impl Attempt<'_> {
             Ok(())
         };
         for new in new {
-            let own = began_with(new);
+            let own = base_epoch(new);
             if own > seen {
                 go_on(&mut changes, seen, &mut last, own)?;
                 seen = own;
@@ -139,7 +139,7 @@ impl Attempt<'_> {
             changes.extend(change_of(new)?);
         }
         go_on(&mut changes, seen, &mut last, base.number)?;
-        match found(self.site, base)? {
+        match skeleton_state(self.site, base)? {
             SkeletonState::Edited(image) => changes.push(Change {
                 writer: WriterId::default(),
                 base: last,
@@ -148,7 +148,7 @@ impl Attempt<'_> {
                 in_place: false,
                 written: HashSet::new(),
             }),
-            SkeletonState::Foreign => return Err(foreign(self.site, "commit")),
+            SkeletonState::Foreign => return Err(foreign_file(self.site, "commit")),
             SkeletonState::Unchanged | SkeletonState::Waiting => {}
         }
         Ok((first, changes))
@@ -162,7 +162,7 @@ impl Attempt<'_> {
         stored: &StoredDataset,
     ) -> Result<Vec<Conflict>> {
         let seen: HashMap<WriterId, u64> =
-            self.new.iter().map(|new| (new.writer(), began_with(new))).collect();
+            self.new.iter().map(|new| (new.writer(), base_epoch(new))).collect();
         let is_outdated = |part: &Part| {
             let log = manifest.logs.get(part.log as usize);
             log.and_then(|log| seen.get(&log.writer)).is_some_and(|seen| part.epoch == seen + 1)
@@ -174,7 +174,7 @@ impl Attempt<'_> {
                     && manifest.logs.get(part.log as usize).is_some_and(|log| log.writer == new.writer())
             };
             let Some(part) = stored.parts.iter().find(is_of_it) else { continue };
-            let known = self.extent_at(began_with(new), stored.id, &stored.definition)?;
+            let known = self.extent_at(base_epoch(new), stored.id, &stored.definition)?;
             found.extend(extent_conflict(new, part, stored, &known).map(|(slab, what)| Conflict {
                 path: path.to_vec(),
                 slab,

@@ -102,7 +102,7 @@ fn image(datasets: &[&Definition]) -> Vec<u8> {
         let dims: Vec<u64> = definition.dims.iter().map(|dim| (*dim).max(1)).collect();
         let space = Dataspace::Simple { max: dims.iter().copied().map(Some).collect(), dims };
         let options = DatasetOptions::new(definition.datatype.clone(), space)
-            .with_layout(NewLayout::External(vec![marker.entry(false)]));
+            .with_layout(NewLayout::External(vec![marker.to_external_file(false)]));
         file.create_dataset(NodeId::ROOT, &definition.path[1..], options).unwrap();
     }
     file.close().unwrap();

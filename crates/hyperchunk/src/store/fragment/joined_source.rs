@@ -13,17 +13,17 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 /// Function that opens a fragment.
-type Open = Box<dyn Fn() -> Result<Arc<dyn Source>> + Send + Sync>;
+type OpenFragment = Box<dyn Fn() -> Result<Arc<dyn Source>> + Send + Sync>;
 
 /// A source of two files, a log and a fragment; the fragment is opened on first use.
 pub(in crate::store) struct JoinedSource {
     log: Arc<dyn Source>,
-    open: Open,
+    open: OpenFragment,
     fragment: OnceLock<Arc<dyn Source>>,
 }
 
 impl JoinedSource {
-    pub(in crate::store) fn new(log: Arc<dyn Source>, open: Open) -> Self {
+    pub(in crate::store) fn new(log: Arc<dyn Source>, open: OpenFragment) -> Self {
         Self { log, open, fragment: OnceLock::new() }
     }
 

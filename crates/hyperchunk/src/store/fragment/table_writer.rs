@@ -158,7 +158,7 @@ impl Table {
     }
 
     /// Returns its file, creating it if necessary.
-    pub(in crate::store) fn made(&mut self) -> Result<Arc<Segment>> {
+    pub(in crate::store) fn open_file(&mut self) -> Result<Arc<Segment>> {
         if let Some(segment) = &self.segment {
             return Ok(Arc::clone(segment));
         }
@@ -211,7 +211,7 @@ impl Table {
 
     /// Returns the number of gathered rows that all columns have; `None` if the gathered rows do
     /// not match.
-    pub(in crate::store) fn common(&self) -> Option<u64> {
+    pub(in crate::store) fn common_rows(&self) -> Option<u64> {
         let (first, others) = self.waiting.split_first()?;
         let together = others.len() + 1 == self.columns.len()
             && others.iter().all(|rows| rows.append == first.append && rows.first == first.first);
@@ -222,7 +222,12 @@ impl Table {
     }
 
     /// Chooses the destination for rows of a column.
-    pub(in crate::store) fn spot(&self, dataset: u32, append: bool, first: u64) -> RowDestination {
+    pub(in crate::store) fn choose_destination(
+        &self,
+        dataset: u32,
+        append: bool,
+        first: u64,
+    ) -> RowDestination {
         if let Some(last) = self.batches.last()
             && let Some(run) = last.runs.last()
             && last.append == append
@@ -242,17 +247,17 @@ impl Table {
         let end = self.end.next_multiple_of(ALIGNMENT_BYTES);
         match beside {
             Some(batch) => RowDestination { offset: end, way: RowPlacement::Beside(from + batch) },
-            None => RowDestination { offset: end + self.room(), way: RowPlacement::New },
+            None => RowDestination { offset: end + self.metadata_bytes(), way: RowPlacement::New },
         }
     }
 
     /// Returns the space for a batch's metadata in bytes.
-    fn room(&self) -> u64 {
+    fn metadata_bytes(&self) -> u64 {
         (1024 + 192 * self.columns.len().max(16) as u64).next_multiple_of(ALIGNMENT_BYTES)
     }
 
     /// Records that rows were written.
-    pub(in crate::store) fn wrote(
+    pub(in crate::store) fn record_rows(
         &mut self,
         spot: RowDestination,
         (dataset, append): (u32, bool),
@@ -276,7 +281,7 @@ impl Table {
                 }
             }
             RowPlacement::New => {
-                let room = self.room();
+                let room = self.metadata_bytes();
                 let at = spot.offset - room;
                 self.batches.push(Batch { at, room, append, first, runs: vec![run], said: 0 });
             }

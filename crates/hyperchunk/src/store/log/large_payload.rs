@@ -40,7 +40,7 @@ impl LogWriter {
         self.write_and_summarize(WriteTarget::Log, place, bytes, &mut pass)?;
         state.cuts.extend(pass.zones().map(|zones| (state.next, zones)));
         let looked = !pass.is_idle();
-        (records[0].checksum, records[0].statistics) = pass.end();
+        (records[0].checksum, records[0].statistics) = pass.finish();
         if looked {
             header = record::encode(state.next, &records);
         }
@@ -55,7 +55,7 @@ impl LogWriter {
         }
         let first = state.next;
         state.next += 1;
-        state.record_batch(first, batch_at, place, &records);
+        state.note_records(first, batch_at, place, &records);
         if self.0.options.sync == Sync::Write { self.sync() } else { Ok(()) }
     }
 
@@ -76,7 +76,7 @@ impl LogWriter {
             let length = if bytes.len() < 2 * PIECE_BYTES { bytes.len() } else { PIECE_BYTES };
             let (piece, rest) = bytes.split_at(length);
             self.write_to(to, place, piece)?;
-            pass.look(piece);
+            pass.update(piece);
             (place, bytes) = (place + length as u64, rest);
         }
         Ok(())

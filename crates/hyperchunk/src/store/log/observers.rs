@@ -70,7 +70,7 @@ impl LogWriter {
     /// As [`LogWriter::put_page`].
     pub fn put_findings(&self, dataset: u32, findings: &Findings) -> Result<()> {
         let rank = self.dataset(dataset)?.dims.len();
-        let around = findings.around().unwrap_or_else(|| Slab::new(vec![0; rank], vec![0; rank]));
+        let around = findings.bounding_box().unwrap_or_else(|| Slab::new(vec![0; rank], vec![0; rank]));
         let entries = findings.entries.len() as u64;
         let head = PageHead { kind: PageKind::Pairs, first: 0, entries, complete: false, slab: around };
         self.put_page(dataset, head, &findings.encode())

@@ -87,7 +87,7 @@ impl Dataset {
 
 impl State {
     /// Records the locations of a batch's records.
-    pub(super) fn record_batch(&mut self, first: u64, head: u64, mut place: u64, records: &[Record]) {
+    pub(super) fn note_records(&mut self, first: u64, head: u64, mut place: u64, records: &[Record]) {
         self.changed = true;
         for (order, record) in (first..).zip(records) {
             let cut = self.cuts.iter().position(|(of, _)| *of == order);

@@ -96,7 +96,7 @@ impl LogWriter {
         if state.tables[table].waiting.is_empty() {
             return Ok(());
         }
-        if let Some(common) = state.tables[table].common().filter(|common| *common > 0) {
+        if let Some(common) = state.tables[table].common_rows().filter(|common| *common > 0) {
             for place in 0..state.tables[table].waiting.len() {
                 let mut rows = std::mem::take(&mut state.tables[table].waiting[place].bytes);
                 let (dataset, append, first, count) = {
@@ -139,25 +139,25 @@ impl LogWriter {
         let mut slab = Slab::new(vec![0; known.definition.dims.len()], known.definition.dims.clone());
         (slab.start[0], slab.count[0]) = (first, count);
         let looks = self.0.options.statistics.then_some(known.looks);
-        let statistics = looks.is_some_and(super::NumberFormat::any).then_some(Statistics::NONE);
+        let statistics = looks.is_some_and(super::NumberFormat::is_supported).then_some(Statistics::NONE);
         let length = bytes.len() as u64;
         let body = Body::Rows { slab: slab.clone(), append, at: 0, length };
         let cut = looks.and_then(|_| known.zone_pattern(&body, length));
-        let mut pass = Pass::new(self.0.options.checksum, looks).cut(cut);
-        let segment = self.check_result(state.tables[table].made())?;
-        let spot = state.tables[table].spot(dataset, append, first);
+        let mut pass = Pass::new(self.0.options.checksum, looks).with_zones(cut);
+        let segment = self.check_result(state.tables[table].open_file())?;
+        let spot = state.tables[table].choose_destination(dataset, append, first);
         self.write_and_summarize(
             WriteTarget::Segment(&segment.file, &segment.path),
             spot.offset,
             bytes,
             &mut pass,
         )?;
-        state.tables[table].wrote(spot, (dataset, append), (first, count), length);
+        state.tables[table].record_rows(spot, (dataset, append), (first, count), length);
         let at = fragment::place(table, spot.offset);
         let body = Body::Rows { slab, append, at, length };
         let mut record = Record { dataset, length: 0, checksum: 0, statistics, body };
         state.cuts.extend(pass.zones().map(|zones| (state.next, zones)));
-        (record.checksum, record.statistics) = pass.end();
+        (record.checksum, record.statistics) = pass.finish();
         self.gather(state, record, &[])
     }
 

@@ -5,7 +5,7 @@ use super::tree::{Attr, NodeKind, Target};
 use crate::pack::copy::copy;
 use crate::pack::make::{self, CreatedObjects};
 use crate::pack::plan::{dataset_plan, needed};
-use crate::pack::translate::{Translation, leads_nowhere};
+use crate::pack::translate::{Translation, is_null_reference};
 use crate::pack::{Chunking, Filtering};
 use crate::store::virtual_blocks::{self, Blocks};
 use crate::store::{DatasetId, Definition, Marker, StoreId, stamp};
@@ -79,7 +79,7 @@ impl Merge {
         writer: &Writer,
         options: &dyn Fn(DatasetId) -> Option<DatasetOptions>,
     ) -> Result<HashMap<DatasetId, DatasetWriter>> {
-        let reached = self.reached();
+        let reached = self.reachable_nodes();
         let nodes = self.objects(writer, &reached, options)?;
         for node in &reached {
             self.write_links(writer, *node, &nodes)?;
@@ -115,7 +115,7 @@ impl Merge {
     pub(in crate::store) fn prepare(&mut self) -> Result<Oldest> {
         let mut oldest = Oldest::default();
         let mut plans: Vec<_> = self.packing.contents.items.iter().map(|_| None).collect();
-        for node in self.reached().into_iter().map(|node| &self.nodes[node]) {
+        for node in self.reachable_nodes().into_iter().map(|node| &self.nodes[node]) {
             let mut needs = |item: usize, datatype: &Datatype| -> Result<()> {
                 let object = &self.packing.contents.items[item].object;
                 let sizes = object.file().superblock().sizes;
@@ -289,8 +289,8 @@ fn marker_options(marker: Marker, stored: &SkeletonDataset) -> DatasetOptions {
     let segments = stored.segments.as_deref().filter(|_| !stored.dims.contains(&0));
     let mut files = segments.unwrap_or_default().to_vec();
     let defining = stored.definition.as_ref().filter(|_| segments.is_none());
-    let entry = defining.and_then(|definition| marker.defining(definition).ok());
-    files.push(entry.unwrap_or_else(|| marker.entry(segments.is_some())));
+    let entry = defining.and_then(|definition| marker.with_definition(definition).ok());
+    files.push(entry.unwrap_or_else(|| marker.to_external_file(segments.is_some())));
     let mut options =
         DatasetOptions::new(stored.datatype.clone(), dataspace).with_layout(NewLayout::External(files));
     // If the data cannot be read, there must be no fill value in their place.
@@ -329,7 +329,8 @@ fn union(entries: &Entries, lists: &[Attribute]) -> Option<Vec<u8>> {
     for element in lists.iter().flat_map(|list| list.data.chunks_exact(entries.size.max(1))) {
         let part = |at: usize, length: usize| element.get(at..at.saturating_add(length)).unwrap_or_default();
         let reference = part(entries.reference, 8);
-        if !leads_nowhere(reference) && seen.insert((reference.to_vec(), part(entries.index, 4).to_vec())) {
+        if !is_null_reference(reference) && seen.insert((reference.to_vec(), part(entries.index, 4).to_vec()))
+        {
             data.extend_from_slice(element);
         }
     }

@@ -26,7 +26,7 @@ impl Merge {
             let found =
                 reference.file.is_none().then(|| self.packing.contents.find(input, reference.address));
             // A dataset of the store is identified by its id, independent of its path.
-            let name = |to: usize| match self.thing(to) {
+            let name = |to: usize| match self.node_kind(to) {
                 NodeKind::Stored { id, .. } if !self.identities.get(&id).is_some_and(|it| it.nameless) => {
                     id.to_string()
                 }
@@ -138,18 +138,21 @@ impl Merge {
                 continue;
             }
             let (before, after) = (&items[base], &items[item]);
-            if !self.alike(self.thing(base), self.thing(item))?
+            if !self.may_match(self.node_kind(base), self.node_kind(item))?
                 || !self.same_attributes(author, base, item)?
             {
                 return Ok(true);
             }
-            if let (NodeKind::Native(one), NodeKind::Native(other)) = (self.thing(base), self.thing(item))
+            if let (NodeKind::Native(one), NodeKind::Native(other)) =
+                (self.node_kind(base), self.node_kind(item))
                 && !self.same_data(one, other)?
             {
                 return Ok(true);
             }
-            if let NodeKind::Stored { id, .. } = self.thing(item)
-                && author.writer.is_some_and(|writer| self.wrote(self.thing(item)).contains(&writer))
+            if let NodeKind::Stored { id, .. } = self.node_kind(item)
+                && author
+                    .writer
+                    .is_some_and(|writer| self.element_writers(self.node_kind(item)).contains(&writer))
             {
                 // If another writer moved it, its elements are visible at the new place.
                 let reached =

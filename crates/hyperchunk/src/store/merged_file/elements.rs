@@ -53,7 +53,7 @@ impl Merge {
         }
         let base = match base {
             Some(base)
-                if matches!(self.thing(base), NodeKind::Native(_))
+                if matches!(self.node_kind(base), NodeKind::Native(_))
                     && self.same_description(base, item)? =>
             {
                 Some(base)

@@ -30,7 +30,7 @@ impl Lineage {
 
     /// Returns whether the image still has an object of the base under any name; if so, no other
     /// object of the image can match it.
-    pub(super) fn has(&self, old: usize) -> bool {
+    pub(super) fn is_kept(&self, old: usize) -> bool {
         self.living.contains(&old)
     }
 
@@ -41,7 +41,7 @@ impl Lineage {
     }
 
     /// Records a match by name, since the object may first be visited through another name.
-    pub(super) fn known(&mut self, item: usize, old: usize) {
+    pub(super) fn record_match(&mut self, item: usize, old: usize) {
         self.base_of.entry(item).or_insert(old);
     }
 
@@ -62,13 +62,13 @@ impl Merge {
             let objects: Vec<_> = self.packing.contents.input_objects(of).collect();
             for (address, item) in objects {
                 let Some(old) = self.packing.contents.find(from, address) else { continue };
-                if !self.alike(self.thing(old), self.thing(item))? {
+                if !self.may_match(self.node_kind(old), self.node_kind(item))? {
                     continue;
                 }
                 lineage.base_of.insert(item, old);
                 lineage.living.insert(old);
                 if let Some(node) = self.node_of[old]
-                    && self.alike(self.nodes[node].thing, self.thing(item))?
+                    && self.may_match(self.nodes[node].thing, self.node_kind(item))?
                     && lineage.claim(node, item)
                 {
                     self.node_of[item] = Some(node);
@@ -121,7 +121,7 @@ impl Merge {
                 let LinkTarget::Hard(address) = &link.target else { continue };
                 let Some(to) = self.packing.contents.find(listed.input, *address) else { continue };
                 if let Some(Target::Node(there)) = self.nodes[node].target(&link.name)
-                    && self.alike(self.nodes[*there].thing, self.thing(to))?
+                    && self.may_match(self.nodes[*there].thing, self.node_kind(to))?
                 {
                     open.push((to, *there));
                 }

@@ -205,7 +205,7 @@ impl Merge {
     fn note_written(&mut self, change: &Change, input: usize) {
         let items = self.packing.contents.items.iter().enumerate();
         let own = items.filter(|(_, item)| item.input == input);
-        let stored = |(item, _)| match self.thing(item) {
+        let stored = |(item, _)| match self.node_kind(item) {
             tree::NodeKind::Stored { id, .. } => Some(id),
             _ => None,
         };
@@ -235,7 +235,7 @@ impl Merge {
     /// Returns the datasets of the store that are reachable in the new skeleton, each with a path.
     #[must_use]
     pub fn datasets(&self) -> Vec<(DatasetId, Vec<u8>)> {
-        let reached = self.reached().into_iter().filter_map(|node| self.nodes.get(node));
+        let reached = self.reachable_nodes().into_iter().filter_map(|node| self.nodes.get(node));
         let mut found: Vec<_> = reached
             .filter_map(|node| match node.thing {
                 tree::NodeKind::Stored { id, .. } => Some((id, node.path.clone())),

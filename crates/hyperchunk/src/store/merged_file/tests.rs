@@ -61,7 +61,7 @@ impl Image {
 
     fn stored(&self, parent: NodeId, name: &str, id: u8) -> NodeId {
         let marker = Marker { dataset: DatasetId([id; 16]), epoch: 0 };
-        let layout = NewLayout::External(vec![marker.entry(false)]);
+        let layout = NewLayout::External(vec![marker.to_external_file(false)]);
         let options = DatasetOptions::new(int32(), simple(&[8])).with_layout(layout);
         self.file.create_dataset(parent, name.as_bytes(), options).unwrap().id()
     }
@@ -92,7 +92,7 @@ impl Image {
         self.file.address(node).unwrap().to_le_bytes()
     }
 
-    fn scale_of(&self, scale: NodeId, users: &[(NodeId, u32)]) {
+    fn add_scale(&self, scale: NodeId, users: &[(NodeId, u32)]) {
         let member = |name: &str, offset, datatype| Member { name: name.into(), offset, datatype };
         let index = Datatype::integer(4, false, ByteOrder::Little);
         let members = vec![member("dataset", 0, reference()), member("dimension", 8, index)];
@@ -434,7 +434,7 @@ fn dimension_scales_of_many_writers_lead_to_each_other() {
             image.string(x, "CLASS", "DIMENSION_SCALE");
             let variable = image.stored(NodeId::ROOT, name, id);
             image.dimensions(variable, &[x]);
-            image.scale_of(x, &[(variable, 0)]);
+            image.add_scale(x, &[(variable, 0)]);
         })
     };
     let (one, other) = (make("v", 2, 1), make("w", 3, 3));
@@ -492,9 +492,10 @@ fn committed_datatypes_are_shared() {
             let named = image.file.commit_datatype(NodeId::ROOT, b"named", int32()).unwrap();
             let committed = Some(image.file.address(named).unwrap());
             let marker = Marker { dataset: DatasetId([7; 16]), epoch: 0 };
-            for (name, layout) in
-                [("native", NewLayout::Contiguous), ("data", NewLayout::External(vec![marker.entry(false)]))]
-            {
+            for (name, layout) in [
+                ("native", NewLayout::Contiguous),
+                ("data", NewLayout::External(vec![marker.to_external_file(false)])),
+            ] {
                 let mut options = DatasetOptions::new(int32(), simple(&[8])).with_layout(layout);
                 options.committed = committed;
                 image.file.create_dataset(NodeId::ROOT, name.as_bytes(), options).unwrap();

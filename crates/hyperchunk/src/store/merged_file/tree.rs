@@ -138,7 +138,7 @@ impl Node {
 
 impl Merge {
     /// Returns the kind of an object of a source file.
-    pub(super) fn thing(&self, item: usize) -> NodeKind {
+    pub(super) fn node_kind(&self, item: usize) -> NodeKind {
         let listed = &self.packing.contents.items[item];
         match (listed.object.kind(), &listed.dataset) {
             (ObjectKind::Group, _) => NodeKind::Group,
@@ -151,12 +151,12 @@ impl Merge {
     }
 
     /// Returns whether two objects can be the same, regardless of their content.
-    pub(super) fn alike(&self, one: NodeKind, other: NodeKind) -> Result<bool> {
+    pub(super) fn may_match(&self, one: NodeKind, other: NodeKind) -> Result<bool> {
         Ok(match (one, other) {
             (NodeKind::Group, NodeKind::Group) | (NodeKind::Native(_), NodeKind::Native(_)) => true,
             (NodeKind::Datatype(one), NodeKind::Datatype(other)) => self.same_datatype(one, other)?,
             (NodeKind::Stored { id: one, .. }, NodeKind::Stored { id: other, .. }) => {
-                one == other || self.are_one(one, other)
+                one == other || self.is_same_dataset(one, other)
             }
             _ => false,
         })
@@ -164,7 +164,7 @@ impl Merge {
 
     /// Returns whether two datasets with different ids are the same: with equal definitions, under
     /// one name, and at least one of them created without that name.
-    fn are_one(&self, one: DatasetId, other: DatasetId) -> bool {
+    fn is_same_dataset(&self, one: DatasetId, other: DatasetId) -> bool {
         let (first, second) = (self.identities.get(&one), self.identities.get(&other));
         first.zip(second).is_some_and(|(first, second)| {
             first.pathless == second.pathless && (first.nameless || second.nameless)
@@ -198,7 +198,7 @@ impl Merge {
         Ok(())
     }
 
-    fn disagree(
+    fn add_conflict(
         &mut self,
         node: usize,
         attribute: Option<&Name>,
@@ -212,7 +212,7 @@ impl Merge {
         }
         let mut path = self.nodes[node].path.clone();
         if let Some(name) = name {
-            path = below(&path, name);
+            path = child_path(&path, name);
         }
         let attribute = attribute.map(|name| name.as_bytes().to_vec());
         let what = what.into();
@@ -236,7 +236,7 @@ impl Merge {
         if comment != before && (deletes || comment.is_some()) {
             self.nodes[node].comment = comment;
         }
-        match (self.nodes[node].thing, self.thing(item)) {
+        match (self.nodes[node].thing, self.node_kind(item)) {
             (NodeKind::Native(now), NodeKind::Native(_)) if now != item => {
                 if let Some(base) = base
                     && self.same_data(base, item)?
@@ -258,14 +258,14 @@ impl Merge {
                             let what =
                                 format!("different values of {count} {elements}, the first at {first:?}");
                             if by.is_some() {
-                                self.disagree(node, None, None, what, (by, writer));
+                                self.add_conflict(node, None, None, what, (by, writer));
                             }
                             self.nodes[node].by = writer;
                             return Ok(());
                         }
                         MergeOutcome::No => {}
                     }
-                    self.disagree(node, None, None, "two datasets with different contents", (by, writer));
+                    self.add_conflict(node, None, None, "two datasets with different contents", (by, writer));
                     self.nodes[node].elements = None;
                 }
                 self.nodes[node].thing = NodeKind::Native(item);
@@ -308,7 +308,7 @@ impl Merge {
             let by = self.nodes[node].attributes[at].by;
             if by.is_some() && by != writer {
                 // The changed version is kept.
-                self.disagree(node, Some(&name), None, DELETED_AND_CHANGED, (writer, by));
+                self.add_conflict(node, Some(&name), None, DELETED_AND_CHANGED, (writer, by));
                 continue;
             }
             self.nodes[node].attributes.remove(at);
@@ -345,7 +345,7 @@ impl Merge {
             // A later epoch takes precedence over an earlier one.
             if by.is_some() {
                 let name = new.attribute.name.clone();
-                self.disagree(node, Some(&name), None, "two values", (by, writer));
+                self.add_conflict(node, Some(&name), None, "two values", (by, writer));
             }
             self.nodes[node].attributes[now] = new;
         }
@@ -385,7 +385,7 @@ impl Merge {
             if let Some(at) = self.nodes[node].link(&old.name) {
                 let by = self.changed_by(node, at, writer, input);
                 if by.is_some() {
-                    self.disagree(node, None, Some(&old.name), DELETED_AND_CHANGED, (writer, by));
+                    self.add_conflict(node, None, Some(&old.name), DELETED_AND_CHANGED, (writer, by));
                     continue;
                 }
                 self.nodes[node].remove(&old.name);
@@ -418,7 +418,9 @@ impl Merge {
             };
             let kept = match (old_item, lineage.base_item(to)) {
                 (old, Some(same)) => old == Some(same),
-                (Some(old), None) => !lineage.has(old) && self.alike(self.thing(old), self.thing(to))?,
+                (Some(old), None) => {
+                    !lineage.is_kept(old) && self.may_match(self.node_kind(old), self.node_kind(to))?
+                }
                 (None, None) => false,
             };
             // Its version in the base, under any name.
@@ -426,7 +428,9 @@ impl Merge {
             // The new file's object under that name, if it can be the same one.
             let there =
                 match now.and_then(|now| self.nodes[node].link_at(now)).map(|link| link.target.clone()) {
-                    Some(Target::Node(there)) if self.alike(self.nodes[there].thing, self.thing(to))? => {
+                    Some(Target::Node(there))
+                        if self.may_match(self.nodes[there].thing, self.node_kind(to))? =>
+                    {
                         Some(there)
                     }
                     _ => None,
@@ -436,7 +440,7 @@ impl Merge {
                 (None, Some(there)) if lineage.claim(there, to) => {
                     self.node_of[to] = Some(there);
                     if let Some(was) = was {
-                        lineage.known(to, was);
+                        lineage.record_match(to, was);
                     }
                     next.push((was, to, there));
                 }
@@ -445,7 +449,7 @@ impl Merge {
                 (own, _) => {
                     if kept && now.is_none() {
                         let by = self.nodes[node].deleted.get(&link.name).copied();
-                        self.disagree(node, None, Some(&link.name), DELETED_AND_CHANGED, (by, writer));
+                        self.add_conflict(node, None, Some(&link.name), DELETED_AND_CHANGED, (by, writer));
                     }
                     let target = match own {
                         Some(own) => {
@@ -456,8 +460,8 @@ impl Merge {
                             own
                         }
                         None => {
-                            let path = below(&self.nodes[node].path, &link.name);
-                            let made = Node::new(path, self.thing(to), self.is_tracked(to), writer);
+                            let path = child_path(&self.nodes[node].path, &link.name);
+                            let made = Node::new(path, self.node_kind(to), self.is_tracked(to), writer);
                             self.nodes.push(made);
                             self.node_of[to] = Some(self.nodes.len() - 1);
                             lineage.claim(self.nodes.len() - 1, to);
@@ -512,7 +516,7 @@ impl Merge {
             let attributes = node.attributes.iter().map(|attribute| attribute.by);
             let by = std::iter::once(node.by).chain(attributes).chain(node.links().map(|link| link.by));
             let moved = matches!(node.thing, NodeKind::Stored { id, .. } if moved.is_some_and(|has| has.contains(&id)));
-            let elements = self.wrote(node.thing).iter().filter(|_| !moved).copied().map(Some);
+            let elements = self.element_writers(node.thing).iter().filter(|_| !moved).copied().map(Some);
             found = by.chain(elements).filter_map(other).next();
             open.extend(node.links().map(|link| &link.target));
         }
@@ -520,7 +524,7 @@ impl Merge {
     }
 
     /// Returns the writers that wrote elements to a dataset of the store.
-    pub(super) fn wrote(&self, thing: NodeKind) -> &[WriterId] {
+    pub(super) fn element_writers(&self, thing: NodeKind) -> &[WriterId] {
         match thing {
             NodeKind::Stored { id, .. } => self.written.get(&id).map_or(&[], Vec::as_slice),
             _ => &[],
@@ -544,7 +548,7 @@ impl Merge {
             }
             let by = known.and_then(|known| known.by);
             if !seen || by.is_some() {
-                self.disagree(node, None, Some(name), "two different things of one name", (by, writer));
+                self.add_conflict(node, None, Some(name), "two different things of one name", (by, writer));
             }
             self.nodes[node].remove(name);
         }
@@ -571,7 +575,7 @@ impl Merge {
             node = match there.filter(|_| fits) {
                 Some(there) => there,
                 None => {
-                    let path = below(&self.nodes[node].path, &name);
+                    let path = child_path(&self.nodes[node].path, &name);
                     let thing = if last { NodeKind::Stored { id, item: None } } else { NodeKind::Group };
                     let tracked = self.nodes[node].tracked && !last;
                     self.nodes.push(Node::new(path, thing, tracked, Some(writer)));
@@ -621,7 +625,7 @@ impl Merge {
             let found: Vec<_> = self.nodes[node]
                 .links()
                 .filter_map(|link| match link.target {
-                    Target::Node(to) => Some((to, below(&self.nodes[node].path, &link.name))),
+                    Target::Node(to) => Some((to, child_path(&self.nodes[node].path, &link.name))),
                     Target::Elsewhere(_) => None,
                 })
                 .collect();
@@ -635,7 +639,7 @@ impl Merge {
     }
 
     /// Returns the objects reachable from the root through hard links, groups before their members.
-    pub(super) fn reached(&self) -> Vec<usize> {
+    pub(super) fn reachable_nodes(&self) -> Vec<usize> {
         let mut seen = vec![false; self.nodes.len()];
         let mut reached = vec![0];
         seen[0] = true;
@@ -654,7 +658,7 @@ impl Merge {
     }
 }
 
-fn below(path: &[u8], name: &Name) -> Vec<u8> {
+fn child_path(path: &[u8], name: &Name) -> Vec<u8> {
     let slash: &[u8] = if path.ends_with(b"/") { b"" } else { b"/" };
     [path, slash, name.as_bytes()].concat()
 }

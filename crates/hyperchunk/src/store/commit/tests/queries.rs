@@ -1,7 +1,7 @@
 //! Queries compared with plain reads.
 
 use super::*;
-use crate::query::{By, Predicate};
+use crate::query::{Predicate, RankBy};
 use crate::store::Extreme;
 
 /// Returns the indices and values in a box for which `holds` is true.
@@ -39,8 +39,8 @@ pub(super) fn ask(path: &Path, epoch: u64, values: &[u8], fill: u8, random: &mut
         slab.start.push(start);
         slab.count.push(random(dim - start + 1));
     }
-    type Holds = Box<dyn Fn(u8) -> bool>;
-    let asked: [(String, Holds); 5] = [
+    type Condition = Box<dyn Fn(u8) -> bool>;
+    let asked: [(String, Condition); 5] = [
         (format!("value > {some}"), Box::new(move |value| value > some)),
         (
             format!("value == {fill} or value == {some}"),
@@ -69,8 +69,8 @@ pub(super) fn ask(path: &Path, epoch: u64, values: &[u8], fill: u8, random: &mut
             assert!(!text.contains("isnan") || answer.bytes_candidate == answer.unknown, "{answer:?}");
         }
     }
-    let highest = dataset.top(2, By::Max, None).unwrap().zones;
-    let lowest = dataset.top(2, By::Min, None).unwrap().zones;
+    let highest = dataset.top(2, RankBy::Max, None).unwrap().zones;
+    let lowest = dataset.top(2, RankBy::Min, None).unwrap().zones;
     for (shards, above) in [(highest, true), (lowest, false)] {
         let Some(first) = shards.first() else {
             assert!(values.iter().all(|value| *value == fill));

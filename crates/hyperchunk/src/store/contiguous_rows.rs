@@ -23,7 +23,7 @@ impl ShardedDataset {
         limits: &Limits,
     ) -> Result<Vec<Stretch>> {
         let State::Committed(store, number) = &self.state else { return Ok(Vec::new()) };
-        let known = store.known(*number)?;
+        let known = store.prepared_dataset(*number)?;
         let Some((_, cell)) = known.about.dims.split_first() else { return Ok(Vec::new()) };
         let wanted: Vec<Range<u64>> =
             std::iter::once(rows.clone()).chain(cell.iter().map(|dim| 0..*dim)).collect();
