@@ -88,7 +88,7 @@ def round_of(values: Values, step: int, within: Path | None) -> dict[str, float]
         have_memory(values.nbytes)
         kept = timed(lambda: ours(folder, values, step, True))
         run = store.open(folder / "a.h5")
-        asked = timed(lambda: run.shards("/h").top(1))
+        asked = timed(lambda: run.zones("/h").top(1))
         read = timed(lambda: run.open()["/h"][...].max())
     finally:
         shutil.rmtree(folder)

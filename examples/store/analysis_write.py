@@ -69,7 +69,7 @@ def main() -> None:
         total = HOURS * ROWS * COLUMNS * 4
         for found in run.results("/ocean/h"):
             print(f"{found.name}: {found.values}")
-            print(f"  {len(found.boxes)} boxes; {found.looked_at:,} of {total:,} bytes were read")
+            print(f"  {len(found.boxes)} boxes; {found.bytes_scanned:,} of {total:,} bytes were read")
             if found.name == "waves" and found.values is not None:
                 where = tuple(int(place) for place in found.values["where"])  # type: ignore[union-attr]
                 with hyperchunk.open(path) as file:

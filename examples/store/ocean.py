@@ -63,15 +63,15 @@ def main() -> None:
     """Writes the model and queries its waves."""
     with tempfile.TemporaryDirectory() as folder:
         run = write(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(folder) / "ocean.h5")
-        top = run.shards("/ocean/h").top(1)
+        top = run.zones("/ocean/h").top(1)
         wave = top[0]
         print(f"the biggest wave: {wave.value:.2f} m at (hour, row, column) {wave.index}")
-        print(f"written by {wave.writer}; found by looking at {top.looked_at:,} of {top.total:,} bytes", end=" ")
-        print(f"({top.looked_at / top.total:.4%})")
+        print(f"written by {wave.writer}; found by looking at {top.bytes_scanned:,} of {top.total:,} bytes", end=" ")
+        print(f"({top.bytes_scanned / top.total:.4%})")
         waves = run.query("/ocean/h", "value > 12")
         indices, heights = waves.read()
         print(f"waves of more than 12 m: {len(heights)}, in {len(waves.boxes)} boxes", end=" ")
-        print(f"({waves.left / waves.total:.2%} of the data were read)")
+        print(f"({waves.bytes_candidate / waves.total:.2%} of the data were read)")
         for hour in np.unique(indices[:, 0]):
             there = heights[indices[:, 0] == hour]
             print(f"  hour {hour}: {len(there)} points, up to {there.max():.2f} m")

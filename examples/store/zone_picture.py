@@ -24,10 +24,10 @@ def draw(path: Path, folder: Path) -> None:
     """Writes the picture."""
     run = write(folder / "ocean.h5")
     largest = np.full((ROWS, HOURS), np.nan)
-    for zone in run.shards("/ocean/h"):
+    for zone in run.zones("/ocean/h"):
         for hours, rows, _ in zone.boxes:
             largest[rows, hours] = zone.summary.max if zone.summary is not None else np.nan
-    top = run.shards("/ocean/h").top(1)
+    top = run.zones("/ocean/h").top(1)
     waves = run.query("/ocean/h", "value > 12")
     figure, axes = plt.subplots(figsize=(9, 4.6), dpi=120)
     extent = (0, HOURS, 0, ROWS)
@@ -40,10 +40,11 @@ def draw(path: Path, folder: Path) -> None:
     axes.annotate(f"{top[0].value:.2f} m", (hour + 0.5, row), (8, 8), textcoords="offset points", color=INK)
     axes.set_xlabel("hour")
     axes.set_ylabel("row of the basin")
-    title = f"The biggest wave, by {top.looked_at:,} of {top.total:,} bytes ({top.looked_at / top.total:.3%})"
+    title = f"The biggest wave, by {top.bytes_scanned:,} of {top.total:,} bytes ({top.bytes_scanned / top.total:.3%})"
     axes.set_title(title, loc="left", color=INK)
     figure.colorbar(shown, label="largest height of each zone, m")
-    note = f"framed: where waves of more than 12 m may be; {waves.left / waves.total:.1%} of the data are read for them"
+    share = waves.bytes_candidate / waves.total
+    note = f"framed: where waves of more than 12 m may be; {share:.1%} of the data are read for them"
     figure.text(0.01, 0.01, note, color=QUIET, size=9)
     figure.tight_layout(rect=(0, 0.03, 1, 1))
     figure.savefig(path)

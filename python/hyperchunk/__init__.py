@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from hyperchunk.layouts import Layout, restructure
     from hyperchunk.links import ExternalLink, HardLink, SoftLink, UserLink
     from hyperchunk.objects import HLObject
-    from hyperchunk.queries import Analyzed, Query, Shards, analyze, query
+    from hyperchunk.queries import Analyzed, Query, Zones, analyze, query
     from hyperchunk.references import AttributeReference, Reference, RegionReference
     from hyperchunk.selections import MultiBlockSlice
     from hyperchunk.virtual import UNLIMITED, VirtualLayout, VirtualSource
@@ -88,7 +88,7 @@ _HOMES = {
     "layouts": ("Layout", "restructure"),
     "links": ("ExternalLink", "HardLink", "SoftLink", "UserLink"),
     "objects": ("HLObject",),
-    "queries": ("Analyzed", "Query", "Shards", "analyze", "query"),
+    "queries": ("Analyzed", "Query", "Zones", "analyze", "query"),
     "references": ("AttributeReference", "Reference", "RegionReference"),
     "selections": ("MultiBlockSlice",),
     "virtual": ("UNLIMITED", "VirtualLayout", "VirtualSource"),
@@ -164,13 +164,13 @@ __all__ = [
     "Query",
     "Reference",
     "RegionReference",
-    "Shards",
     "SoftLink",
     "Stats",
     "Table",
     "UserLink",
     "VirtualLayout",
     "VirtualSource",
+    "Zones",
     "__version__",
     "analyze",
     "check",

@@ -17,7 +17,7 @@ from hyperchunk.dtypes import Dtype, Empty, check_string_dtype
 from hyperchunk.exceptions import InvalidError, ObjectNotFoundError, also
 from hyperchunk.likeness import DatasetID, class_of_h5py
 from hyperchunk.objects import AnyObject, HLObject, Opened, read_only, refusal, resolve_region
-from hyperchunk.queries import BoxLike, Query, Shards
+from hyperchunk.queries import BoxLike, Query, Zones
 from hyperchunk.references import RegionReference
 from hyperchunk.selections import Selection, Space
 from hyperchunk.values import Array, Plan
@@ -520,9 +520,9 @@ class Dataset(HLObject):
         """Finds the values that satisfy `predicate`, such as ``"value > 12"`` (:func:`hyperchunk.query`)."""
         return Query(self, predicate, box)
 
-    def zones(self, box: BoxLike = None) -> Shards:
+    def zones(self, box: BoxLike = None) -> Zones:
         """Returns the zones with their statistics, if there are any (:func:`hyperchunk.query`)."""
-        return Shards(self, box)
+        return Zones(self, box)
 
     def refresh(self) -> None:
         """Reloads the dataset with its current extent and values. Objects that you open in the file after that are

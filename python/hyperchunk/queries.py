@@ -64,7 +64,7 @@ class Zone:
 
 
 @dataclass(frozen=True)
-class Shard:
+class ZoneStats:
     """A top-ranked zone of a dataset."""
 
     #: Value by which zones were ranked.
@@ -80,11 +80,11 @@ class Shard:
     epoch: int | None
 
 
-class Top(list[Shard]):
+class Top(list[ZoneStats]):
     """Top-ranked zones, and the cost of finding them."""
 
     #: Bytes scanned, and bytes of the queried region.
-    looked_at: int = 0
+    bytes_scanned: int = 0
     total: int = 0
 
 
@@ -99,16 +99,16 @@ class Query:
         #: Boxes that may hold matching values, merged and in order. There are none elsewhere.
         self.boxes = [_slices(start, count) for start, count in self._core.boxes]
         #: Bytes scanned until now: statistics, and elements once they are read.
-        self.looked_at, self.left, self.unknown, self.total = self._core.bytes
+        self.bytes_scanned, self.bytes_candidate, self.unknown, self.total = self._core.bytes
 
     def __iter__(self) -> Iterator[tuple[_Indices, npt.NDArray[Any]]]:
         matches = self._core.matches()
-        rank, before, dtype = self._dataset.ndim, self.looked_at, np.dtype(self._dataset.dtype)
+        rank, before, dtype = self._dataset.ndim, self.bytes_scanned, np.dtype(self._dataset.dtype)
         while (found := matches.next()) is not None:
-            self.looked_at = before + matches.looked_at
+            self.bytes_scanned = before + matches.bytes_scanned
             values = np.frombuffer(found[1], dtype)
             yield np.frombuffer(found[0], np.uint64).reshape(len(values), rank), values
-        self.looked_at = before + matches.looked_at
+        self.bytes_scanned = before + matches.bytes_scanned
 
     def read(self) -> tuple[_Indices, npt.NDArray[Any]]:
         """Returns the indices of all matching values, a row each, and the values, in the order of the boxes."""
@@ -122,12 +122,12 @@ class Query:
 
     def __repr__(self) -> str:
         return (
-            f"<{len(self.boxes)} boxes that may hold {self.predicate!r}: {self.left} of {self.total} bytes, "
-            f"{self.looked_at} looked at>"
+            f"<{len(self.boxes)} boxes that may hold {self.predicate!r}: {self.bytes_candidate} of {self.total} bytes, "
+            f"{self.bytes_scanned} looked at>"
         )
 
 
-class Shards:
+class Zones:
     """Zones of a dataset, for iteration or for :meth:`top`."""
 
     def __init__(self, dataset: Dataset, box: BoxLike = None) -> None:
@@ -138,12 +138,12 @@ class Shards:
         """Returns the first `count` zones, ranked `by` ``"max"``, ``"min"``, ``"sum"``, ``"mean"``, ``"nan"`` or
         ``"range"``: ``top(1)[0]`` holds the largest value and its index. Data that were never written form no zone.
         """
-        found, looked_at, total = _core.query_top(self._dataset._readable, count, by, self._box)
+        found, bytes_scanned, total = _core.query_top(self._dataset._readable, count, by, self._box)
         top = Top(
-            Shard(value, None if index is None else tuple(index), _slices(*box), Summary(*summary), writer, epoch)
+            ZoneStats(value, None if index is None else tuple(index), _slices(*box), Summary(*summary), writer, epoch)
             for box, value, index, summary, writer, epoch in found
         )
-        top.looked_at, top.total = looked_at, total
+        top.bytes_scanned, top.total = bytes_scanned, total
         return top
 
     def __iter__(self) -> Iterator[Zone]:
@@ -177,7 +177,7 @@ class Analyzed:
     #: Datasets that were skipped, and the reasons.
     left_out: dict[str, str]
     #: Bytes scanned.
-    looked_at: int
+    bytes_scanned: int
 
 
 def analyze(file: str | os.PathLike[str], datasets: Sequence[str] | None = None, **options: Any) -> Analyzed:
@@ -195,8 +195,8 @@ def analyze(file: str | os.PathLike[str], datasets: Sequence[str] | None = None,
         core = opened._opened.need()
         if not isinstance(core, _core.File):
             raise ValueError("a file that is being written is not analysed")
-        path, found, left, looked_at = _core.analyze(core, names)
-    return Analyzed(path, dict(found), dict(left), looked_at)
+        path, found, left, bytes_scanned = _core.analyze(core, names)
+    return Analyzed(path, dict(found), dict(left), bytes_scanned)
 
 
 def _slices(start: Sequence[int], count: Sequence[int]) -> tuple[slice, ...]:

@@ -2,7 +2,7 @@
 
 use crate::edit::to_python;
 use crate::errors;
-use hyperchunk::store::pairs::{Number, Pairs, Value};
+use hyperchunk::store::analysis_values::{Number, Pairs, Value};
 use hyperchunk::store::{AnalysisId, LogWriter};
 use hyperchunk_live::observe::summary::{self, Listed, Summary};
 use hyperchunk_live::observe::{Analyses, Analysis, Backfill, Making, backend, make};
@@ -190,7 +190,7 @@ fn store_results<'py>(
         row.set_item("name", analysis.ok().map(|analysis| analysis.declaration.name.clone()))?;
         row.set_item("version", analysis.ok().map(|analysis| analysis.declaration.version.clone()))?;
         row.set_item("damage", analysis.err().map(ToString::to_string))?;
-        row.set_item("looked_at", summary.results.looked_at)?;
+        row.set_item("bytes_scanned", summary.results.bytes_scanned)?;
         let whole = summary.whole.as_ref().or(ran.as_ref());
         row.set_item("whole", whole.map(|whole| pairs(py, whole)).transpose()?)?;
         let (parts, boxes) = (PyList::empty(py), PyList::empty(py));

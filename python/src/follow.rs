@@ -16,7 +16,7 @@ type Polled<'py> = (Vec<Seen<'py>>, u64, usize, bool);
 /// Splits a predicate into the dataset that it names and the predicate about its values.
 #[pyfunction]
 pub(crate) fn predicate_of_dataset(py: Python<'_>, text: &str) -> PyResult<(String, String)> {
-    let found = Predicate::of_dataset(text).map_err(|e| to_python(py, &e))?;
+    let found = Predicate::parse_with_dataset(text).map_err(|e| to_python(py, &e))?;
     Ok((found.0, found.1.to_string()))
 }
 
@@ -49,6 +49,6 @@ impl StoreFollow {
             let (indices, values) = (PyBytes::new(py, &indices), PyBytes::new(py, &seen.values));
             (seen.writer.to_string(), seen.appended, indices, values)
         });
-        Ok((seen.collect(), polled.looked_at, polled.writers, polled.done))
+        Ok((seen.collect(), polled.bytes_scanned, polled.writers, polled.done))
     }
 }

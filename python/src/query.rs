@@ -4,7 +4,7 @@ use crate::dataset::Dataset;
 use crate::errors::to_python;
 use crate::file::File;
 use hyperchunk::Result;
-use hyperchunk::query::{self, Answer, By, Predicate, zonemap};
+use hyperchunk::query::{self, Answer, Predicate, RankBy, zonemap};
 use hyperchunk::store::{Extreme, Slab, Statistics};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyFloat, PyInt};
@@ -87,7 +87,7 @@ impl Query {
     /// in the queried region.
     #[getter]
     fn bytes(&self) -> (u64, u64, u64, u64) {
-        (self.answer.looked_at, self.answer.left, self.answer.unknown, self.answer.total)
+        (self.answer.bytes_scanned, self.answer.bytes_candidate, self.answer.unknown, self.answer.total)
     }
 
     /// Starts to read the boxes.
@@ -110,8 +110,8 @@ impl Matches {
 
     /// Number of bytes read until now.
     #[getter]
-    fn looked_at(&self) -> u64 {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).looked_at()
+    fn bytes_scanned(&self) -> u64 {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).bytes_scanned()
     }
 }
 
@@ -124,14 +124,14 @@ pub(crate) fn query_top<'py>(
     by: &str,
     slab: Option<Box>,
 ) -> PyResult<(Vec<Shard<'py>>, u64, u64)> {
-    let by: By = by.parse().map_err(|e| to_python(py, &e))?;
+    let by: RankBy = by.parse().map_err(|e| to_python(py, &e))?;
     let top = run(py, || dataset.0.top(count, by, part(slab).as_ref()))?;
-    let shards = top.shards.iter().map(|shard| {
+    let shards = top.zones.iter().map(|shard| {
         let (value, statistics) = (number(py, shard.value), summary(py, &shard.statistics));
         let writer = shard.writer.map(|writer| writer.to_string());
         (pair(&shard.slab), value, shard.index.clone(), statistics, writer, shard.epoch)
     });
-    Ok((shards.collect(), top.looked_at, top.total))
+    Ok((shards.collect(), top.bytes_scanned, top.total))
 }
 
 /// Returns the zones of a dataset.
@@ -164,7 +164,7 @@ pub(crate) fn analyze(py: Python<'_>, file: &File, names: Vec<String>) -> PyResu
         Ok((analyzed, place))
     })?;
     let text = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
-    let left = analyzed.left.iter().map(|(path, error)| (text(path), error.message().to_owned()));
+    let left = analyzed.skipped.iter().map(|(path, error)| (text(path), error.message().to_owned()));
     let datasets = analyzed.datasets.iter().map(|(path, zones)| (text(path), *zones));
-    Ok((place, datasets.collect(), left.collect(), analyzed.looked_at))
+    Ok((place, datasets.collect(), left.collect(), analyzed.bytes_scanned))
 }

@@ -12,8 +12,8 @@ use hyperchunk::select::Axis;
 use hyperchunk::store::commit::{CommitOptions, commit_all};
 use hyperchunk::store::link::Linking;
 use hyperchunk::store::{
-    self, Begun, Definition, FileStamp, Fresh, Known, LogWriter, Marker, Mode, Report, Segments, Session,
-    SiteBuf, Slab, StoreId, Ticket, WriterOptions,
+    self, Definition, FileStamp, KnownStore, LogWriter, Marker, Mode, NewStore, PendingStore, Report,
+    Segments, Session, SiteBuf, Slab, StoreId, Ticket, WriterOptions,
 };
 use hyperchunk::write::{NewLayout, Sync};
 use hyperchunk_live::observe::{self, Analyses};
@@ -27,7 +27,7 @@ use std::sync::Arc;
 /// file.
 type StoreKnown = (String, u64, Option<(u64, u64, u64)>);
 
-fn known_of(known: &Known) -> StoreKnown {
+fn known_of(known: &KnownStore) -> StoreKnown {
     let seen = known.seen.map(|seen| (seen.inode, seen.size, seen.modified));
     (known.store.to_string(), known.epoch, seen)
 }
@@ -106,7 +106,7 @@ impl StoreDefinition {
     /// Returns the name of the external file that marks the dataset in a skeleton.
     fn marker(&self, py: Python<'_>) -> PyResult<String> {
         let dataset = self.definition.id().map_err(|e| to_python(py, &e))?;
-        Ok(Marker { dataset, epoch: 0 }.entry(false).name.to_string())
+        Ok(Marker { dataset, epoch: 0 }.to_external_file(false).name.to_string())
     }
 
     /// Path of the dataset.
@@ -244,7 +244,7 @@ impl StoreWriter {
                 let store =
                     StoreId::from_hex(&store).ok_or_else(|| PyValueError::new_err("the id of a store"))?;
                 let seen = seen.map(|(inode, size, modified)| FileStamp { inode, size, modified });
-                Some(Known { store, epoch, seen })
+                Some(KnownStore { store, epoch, seen })
             }
             None => None,
         };
@@ -383,7 +383,7 @@ impl StoreWriter {
         data: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         let slab = Slab::new(start, count);
-        look(data, |bytes| self.run(py, |writer| writer.look_at(dataset, &slab, bytes)))
+        look(data, |bytes| self.run(py, |writer| writer.replay(dataset, &slab, bytes)))
     }
 
     /// Reports of the analyses until now.
@@ -432,7 +432,7 @@ const LONGEST_REPORT: usize = 64 << 10;
 /// A store just created, held by its creator.
 #[pyclass(frozen, module = "hyperchunk._core")]
 #[derive(Debug)]
-pub(crate) struct FreshStore(Fresh);
+pub(crate) struct FreshStore(NewStore);
 
 /// Creates a store; returns its identity for the writers, and a handle that makes the first commit
 /// in this process quick.
@@ -458,7 +458,7 @@ pub(crate) fn store_create(
 #[pyclass(module = "hyperchunk._core")]
 #[derive(Debug)]
 pub(crate) struct StoreBegun {
-    begun: Option<Begun>,
+    begun: Option<PendingStore>,
     known: StoreKnown,
 }
 
@@ -543,7 +543,8 @@ pub(crate) fn store_commit(
     if let Some(bytes) = &given.tickets {
         for bytes in bytes {
             let report = Report::from_bytes(bytes).map_err(|e| to_python(py, &e))?;
-            let ticket = Ticket::from_bytes(&bytes[..Ticket::SIZE]).map_err(|e| to_python(py, &e))?;
+            let ticket =
+                Ticket::from_bytes(&bytes[..Ticket::ENCODED_BYTES]).map_err(|e| to_python(py, &e))?;
             options.tickets.push(ticket);
             options.reports.extend(report);
         }

@@ -35,7 +35,7 @@ pub(crate) struct RowBatches(Mutex<Reader<Batches>>);
 #[derive(Debug)]
 pub(crate) struct Scan {
     scan: Mutex<Option<view::Scan>>,
-    looked_at: Arc<AtomicU64>,
+    bytes_scanned: Arc<AtomicU64>,
 }
 
 /// Rows of a scan that satisfy a predicate; can be consumed once.
@@ -183,7 +183,7 @@ impl Table {
             Some(rows) => table.scan_rows(&first, &wanted, rows),
             None => table.scan(&first, &wanted),
         });
-        scan.map(|scan| Scan { looked_at: scan.counter(), scan: Mutex::new(Some(scan)) })
+        scan.map(|scan| Scan { bytes_scanned: scan.counter(), scan: Mutex::new(Some(scan)) })
     }
 
     /// True if statistics exist for any column.
@@ -196,9 +196,9 @@ impl Table {
     fn predicate_of_expression(&self, written: &[u8]) -> Option<(String, Vec<String>)> {
         let schema = self.0.schema();
         let found = Predicate::of_expression(written, &schema)?;
-        let looked_at = found.columns();
+        let bytes_scanned = found.columns();
         let names = schema.fields().iter().map(|field| field.name());
-        let names = names.filter(|name| looked_at.contains(name.as_str())).cloned().collect();
+        let names = names.filter(|name| bytes_scanned.contains(name.as_str())).cloned().collect();
         Some((found.to_json().to_string(), names))
     }
 
@@ -227,7 +227,7 @@ impl Table {
             PyBytes::new(py, &may)
         });
         let columns = found.columns.iter().map(|column| zoned(py, column));
-        Ok(Some((PyBytes::new(py, &ends), columns.collect(), found.looked_at, may)))
+        Ok(Some((PyBytes::new(py, &ends), columns.collect(), found.bytes_scanned, may)))
     }
 
     /// Size of the columns' elements in bytes.
@@ -339,8 +339,8 @@ impl Scan {
 
     /// Number of bytes of elements scanned until now.
     #[getter]
-    fn looked_at(&self) -> u64 {
-        self.looked_at.load(Ordering::Relaxed)
+    fn bytes_scanned(&self) -> u64 {
+        self.bytes_scanned.load(Ordering::Relaxed)
     }
 }
 

@@ -70,13 +70,13 @@ def test_a_file_is_analysed_once_and_little_is_read_then(tmp_path: Path) -> None
     assert "/text" in analyzed.left_out
     for name in ("plain", "group/packed"):
         query = hyperchunk.query(path, name, "value > 6")
-        assert query.left < values.nbytes / 2
+        assert query.bytes_candidate < values.nbytes / 2
         assert query.read()[0].tolist() == [[123, 456]]
     packed = hyperchunk.open(path)["group/packed"]
     assert packed.query("value > 6").boxes == [(slice(100, 150), slice(400, 500))]
     top = packed.zones().top(1)
     assert (top[0].value, top[0].index) == (7, (123, 456))
-    assert top.looked_at < values.nbytes / 100
+    assert top.bytes_scanned < values.nbytes / 100
 
 
 def test_statistics_of_another_version_are_refused(tmp_path: Path) -> None:

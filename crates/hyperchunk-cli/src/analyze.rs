@@ -57,7 +57,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
             "{}",
             serde_json::json!({
                 "zones": place.display().to_string(), "bytes": analyzed.bytes.len(), "datasets": datasets,
-                "looked_at": analyzed.looked_at, "left_out": analyzed.left.len(),
+                "looked_at": analyzed.bytes_scanned, "left_out": analyzed.skipped.len(),
             })
         );
         return Ok(());
@@ -66,7 +66,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         "{shown}: {} of statistics for {zones} zones of {} datasets, {} read",
         bytes(analyzed.bytes.len() as u64),
         analyzed.datasets.len(),
-        bytes(analyzed.looked_at)
+        bytes(analyzed.bytes_scanned)
     );
     Ok(())
 }

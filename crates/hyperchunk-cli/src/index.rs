@@ -5,7 +5,7 @@ use crate::describe;
 use crate::json::Text;
 use crate::source::{SourceOptions, is_url};
 use clap::Args;
-use hyperchunk::index::{Built, Index, SUFFIX, Tables, cached};
+use hyperchunk::index::{Index, NewIndex, SUFFIX, Tables, cached};
 use hyperchunk::output::{self, Kind, Output};
 use hyperchunk::references::{self, LeftOut};
 use hyperchunk::{Error, ErrorKind, File};

@@ -7,7 +7,7 @@ use crate::source::{SourceOptions, is_url};
 use clap::{Args, ValueEnum};
 use hyperchunk::encode::Oldest;
 use hyperchunk::output;
-use hyperchunk::pack::{Chunking, Filtering, Input, PackOptions, Packed, Packing, Verified};
+use hyperchunk::pack::{Chunking, Filtering, Input, PackOptions, PackPlan, PackReport, VerifyReport};
 use hyperchunk_udf::escape::escape;
 use serde_json::json;
 use std::path::Path;
@@ -219,7 +219,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         inputs.push(Input { file: arguments.source.open(file)?, into });
     }
     let read: u64 = inputs.iter().map(|input| input.file.size()).sum();
-    let packing = Packing::new(inputs, arguments.options())?;
+    let packing = PackPlan::new(inputs, arguments.options())?;
     let total = packing.total();
     let progress = Mutex::new(Progress::new(total));
     let packed = if is_url(out) {
@@ -253,16 +253,16 @@ fn report_to(progress: &Mutex<Progress>) -> impl Fn(u64) + Sync {
 
 fn verify(
     arguments: &Arguments,
-    packing: &Packing,
+    packing: &PackPlan,
     out: &str,
     total: u64,
-) -> Result<Verified, Box<dyn std::error::Error>> {
+) -> Result<VerifyReport, Box<dyn std::error::Error>> {
     let new = arguments.source.open_unindexed(out)?;
     let verified = packing.verify(&new, &report_to(&Mutex::new(Progress::new(total))));
     verified.map_err(|error| format!("{error}; {out} is kept for inspection").into())
 }
 
-fn report(out: &str, read: u64, packed: &Packed, verified: Option<&Verified>, seconds: f64) {
+fn report(out: &str, read: u64, packed: &PackReport, verified: Option<&VerifyReport>, seconds: f64) {
     for note in &packed.notes {
         crate::print_message(&format!("note: {note}"));
     }
@@ -296,8 +296,8 @@ fn as_json(
     arguments: &Arguments,
     out: &str,
     read: u64,
-    packed: &Packed,
-    verified: Option<&Verified>,
+    packed: &PackReport,
+    verified: Option<&VerifyReport>,
     seconds: f64,
 ) -> serde_json::Value {
     let (_, files) = arguments.files.split_last().unwrap_or((&arguments.files[0], &[]));

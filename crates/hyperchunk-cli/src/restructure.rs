@@ -6,7 +6,7 @@ use crate::source::SourceOptions;
 use clap::{Args, Subcommand};
 use hyperchunk::OpenOptions;
 use hyperchunk::output;
-use hyperchunk::restructure::{self, Chunking, Committed, Job, Order, Request, State, Worked};
+use hyperchunk::restructure::{self, Chunking, CommitReport, Job, Order, Request, State, WorkReport};
 use hyperchunk::write::Sync;
 use hyperchunk_udf::escape::escape;
 use serde_json::json;
@@ -207,7 +207,7 @@ fn share(job: &Job, part: u64, of: u64, threads: usize, wait: Duration) -> Resul
     job.share(part, of, threads, wait, &each)
 }
 
-fn tell(job: &Job, worked: Worked, committed: Option<&Committed>, as_json: bool) {
+fn tell(job: &Job, worked: WorkReport, committed: Option<&CommitReport>, as_json: bool) {
     let (done, skipped, tasks) = (worked.done, worked.skipped, job.plan().tasks());
     if as_json {
         say!(

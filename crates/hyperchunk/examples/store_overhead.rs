@@ -10,7 +10,7 @@
 )]
 
 use hyperchunk::model::{ByteOrder, Datatype};
-use hyperchunk::store::{Definition, Known, LogWriter, WriterOptions};
+use hyperchunk::store::{Definition, KnownStore, LogWriter, WriterOptions};
 use hyperchunk::write::Sync;
 use std::io::Write as _;
 use std::path::Path;
@@ -28,7 +28,7 @@ fn ours(
 ) {
     let mut options = WriterOptions::default();
     (options.checksum, options.statistics, options.sync) = (checksum, statistics, Sync::Never);
-    options.known = Some(Known::default());
+    options.known = Some(KnownStore::default());
     let writer = LogWriter::create(path, &options).expect("a log");
     let kind = if size == 4 {
         Datatype::ieee(4, ByteOrder::Little)

@@ -68,7 +68,7 @@ fn median(mut times: Vec<f64>) -> f64 {
 fn records(path: &Path) -> Result<()> {
     const RECORD: usize = 8 << 20;
     for checksum in [true, false] {
-        drop(fs::remove_dir_all(hyperchunk::store::folder_of(path)));
+        drop(fs::remove_dir_all(hyperchunk::store::store_folder(path)));
         drop(fs::remove_file(path));
         let definition = Definition::new("/a", Datatype::ieee(4, ByteOrder::Little), vec![64 << 20]);
         let bytes: Vec<u8> = (0..RECORD).map(|at| ((at * at) >> 7) as u8).collect();
@@ -81,7 +81,7 @@ fn records(path: &Path) -> Result<()> {
             log.close()?;
         }
         committed(path)?;
-        let logs: Vec<PathBuf> = fs::read_dir(hyperchunk::store::folder_of(path))
+        let logs: Vec<PathBuf> = fs::read_dir(hyperchunk::store::store_folder(path))
             .map_err(io)?
             .filter_map(|entry| Some(entry.ok()?.path()))
             .filter(|path| path.extension().is_some_and(|extension| extension == "log"))

@@ -84,7 +84,7 @@ impl Trust {
     #[must_use]
     pub fn of_path(path: &Path) -> Self {
         let metadata = std::fs::metadata(path);
-        let metadata = metadata.or_else(|_| std::fs::symlink_metadata(crate::store::folder_of(path)));
+        let metadata = metadata.or_else(|_| std::fs::symlink_metadata(crate::store::store_folder(path)));
         Self::new(metadata.ok().as_ref(), path)
     }
 
@@ -317,7 +317,7 @@ pub fn tighten_file(companion: &File, path: &Path) {
 /// # Errors
 /// NotFound; Invalid if it is not trusted.
 pub(crate) fn open_of_store(path: &Path, name: &Path) -> Result<LocalFile> {
-    let folder = crate::store::folder_of(path);
+    let folder = crate::store::store_folder(path);
     let depth = name.strip_prefix(&folder).map_or(1, |rest| rest.components().count());
     let found = Trust::of_path(path).open(name, depth)?;
     found.ok_or_else(|| {

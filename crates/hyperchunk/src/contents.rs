@@ -35,7 +35,8 @@ static CACHE: Mutex<Option<Cache>> = Mutex::new(None);
 /// Those of reading.
 pub(crate) fn of(source: &dyn Source) -> Result<Option<(Identity, String)>> {
     let Some((device, inode)) = place(source) else { return Ok(None) };
-    let Some(identity) = Identity::of(source).filter(|identity| identity.size <= MAX_FILE_BYTES) else {
+    let Some(identity) = Identity::from_source(source).filter(|identity| identity.size <= MAX_FILE_BYTES)
+    else {
         return Ok(None);
     };
     if Identity::now(source).as_ref() != Some(&identity) {

@@ -2,7 +2,7 @@
 
 use crate::object::Object;
 use crate::read::ChunkTable;
-use crate::store::{Home, Marker, Sharded};
+use crate::store::{FileLocation, Marker, ShardedDataset};
 use crate::{Error, ErrorKind, File, Result};
 use hyperchunk_format::model::{
     Chunk, Chunked, Dataspace, Datatype, ExternalFile, FillTime, FillValue, FillWhen, Filter, Layout,
@@ -24,7 +24,7 @@ pub(crate) struct Inner {
     pub(crate) dims: Vec<u64>,
     pub(crate) mappings: Vec<VirtualMapping>,
     /// The data of a dataset of a sharded store.
-    pub(crate) sharded: Option<Sharded>,
+    pub(crate) sharded: Option<ShardedDataset>,
     pub(crate) table: OnceLock<ChunkTable>,
 }
 
@@ -161,13 +161,13 @@ impl Dataset {
     /// store.
     #[must_use]
     pub fn store(&self) -> Option<Marker> {
-        self.0.sharded.as_ref().map(Sharded::marker)
+        self.0.sharded.as_ref().map(ShardedDataset::marker)
     }
 
     /// Returns the number of pieces of its data in a sharded store, if it is in one.
     #[must_use]
     pub fn pieces(&self) -> Option<u64> {
-        self.0.sharded.as_ref().map(Sharded::pieces)
+        self.0.sharded.as_ref().map(ShardedDataset::pieces)
     }
 
     /// Returns the sources of a virtual dataset.
@@ -194,7 +194,7 @@ impl Dataset {
         match (&self.0.sharded, self.chunked()) {
             (Some(sharded), Some(chunked)) => {
                 let limits = &self.object().file().options().limits;
-                sharded.touched(&chunked.dims, limits).map_err(|error| self.name(error))
+                sharded.written_cells(&chunked.dims, limits).map_err(|error| self.name(error))
             }
             _ => Ok(self.chunks()?.into_iter().map(|chunk| chunk.scaled).collect()),
         }
@@ -243,12 +243,13 @@ fn sharded(
     object: &Object,
     header: &mut DatasetHeader,
     mappings: &[VirtualMapping],
-) -> Result<Option<Sharded>> {
+) -> Result<Option<ShardedDataset>> {
     let file = object.file();
-    let marker = Marker::of(&header.external).or_else(|| Marker::of_sources(mappings));
+    let marker = Marker::from_external_files(&header.external).or_else(|| Marker::from_mappings(mappings));
     let Some(marker) = marker.filter(|_| !file.options().ignore_stores) else { return Ok(None) };
-    let home = Home { path: file.path(), source: &file.0.source, external: file.options().external };
-    let sharded = Sharded::open(&file.0.stores, &home, marker, header).map_err(|error| object.name(error))?;
+    let home = FileLocation { path: file.path(), source: &file.0.source, external: file.options().external };
+    let sharded =
+        ShardedDataset::open(&file.0.stores, &home, marker, header).map_err(|error| object.name(error))?;
     // For a refused store, libhdf5's view would differ from the store's contents.
     if sharded.is_committed() || sharded.is_refused() {
         return Ok(Some(sharded));

@@ -2,13 +2,13 @@
 
 use crate::external::ExternalFiles;
 use crate::heap::GlobalHeaps;
-use crate::index::{self, Index, IndexOption, IndexState, Indexed};
+use crate::index::{self, Index, IndexOption, IndexState, IndexedView};
 use crate::io::{self, FileView, LocalFile, Locking, Memory, Paged, RemoteOptions, Source, rounds};
 use crate::object::Object;
 use crate::output::same_file;
 use crate::read::ChunkCache;
 use crate::restructure::Layouts;
-use crate::store::{Home, Store, Stores};
+use crate::store::{FileLocation, Store, Stores};
 use crate::torn;
 use crate::walk::Paths;
 use crate::{Error, ErrorKind, Limits, Result};
@@ -112,7 +112,7 @@ pub(crate) struct Inner {
     index_state: IndexState,
     /// Set while another program writes it in SWMR mode.
     followed: bool,
-    view: Overlay<Indexed<FileView>>,
+    view: Overlay<IndexedView<FileView>>,
 }
 
 impl File {
@@ -176,7 +176,7 @@ impl File {
     }
 
     fn of_epoch(source: &Arc<dyn Source>, path: &Path, epoch: u64, options: &OpenOptions) -> Result<Self> {
-        let home = Home { path: Some(path), source, external: options.external };
+        let home = FileLocation { path: Some(path), source, external: options.external };
         let store = Store::open(&home, epoch).map_err(|error| error.file(path.display()))?;
         let image: Arc<dyn Source> = Arc::new(Memory::new(store.image()));
         let options = OpenOptions { index: IndexOption::Never, ..options.clone() };
@@ -393,7 +393,7 @@ fn open(
         given => given,
     };
     let (index, index_state) = index::find(wanted, name, &*source, limits)?;
-    let pages = Indexed::new(FileView::new(&source), index.clone());
+    let pages = IndexedView::new(FileView::new(&source), index.clone());
     let fuel = Fuel::new(limits);
     let superblock = torn::again(options.swmr, || {
         pages.under().forget();

@@ -76,7 +76,7 @@ class Zones:
     def __init__(
         self, found: tuple[bytes, list[tuple[str, bytes, bytes, bytes]], int, bytes | None], types: dict[str, str]
     ) -> None:
-        ends, columns, self.looked_at, may = found
+        ends, columns, self.bytes_scanned, may = found
         #: For each zone, whether the condition may be true of a row; None without a condition.
         self.may = None if may is None else np.frombuffer(may, np.bool_)
         #: End row (exclusive) of each zone. The first zone starts at row 0.
@@ -122,7 +122,7 @@ class Scanned:
         self._scan = scan
         self._statistics = statistics
         #: Bytes of the rows that the statistics did not rule out.
-        self.left = left
+        self.bytes_candidate = left
         #: Bytes of those rows for which a column of the filter has no statistics.
         self.unknown = unknown
         #: True if Hyperchunk itself evaluated the filter.
@@ -131,12 +131,12 @@ class Scanned:
         self.total = total
 
     @property
-    def looked_at(self) -> int:
+    def bytes_scanned(self) -> int:
         """Bytes scanned until now: statistics and elements."""
-        return self._statistics + self._scan.looked_at
+        return self._statistics + self._scan.bytes_scanned
 
     def __repr__(self) -> str:
-        return f"<{self.looked_at} of {self.total} bytes looked at, {self.left} left by what is known>"
+        return f"<{self.bytes_scanned} of {self.total} bytes looked at, {self.bytes_candidate} left by what is known>"
 
 
 def scan(
@@ -156,7 +156,7 @@ def scan(
     if zones is not None:
         kept = np.ones(len(zones), np.bool_) if kept is None else kept
         rows = zones.rows(kept)
-        statistics = zones.looked_at
+        statistics = zones.bytes_scanned
         left = each * sum(stop - start for start, stop in rows)
         unknown = each * zones.unknown(kept, first)
     found = table._core.scan(first, wanted, rows)

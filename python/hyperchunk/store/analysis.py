@@ -109,7 +109,7 @@ class StoredAnalysis:
 
 
 @dataclass(frozen=True)
-class Found:
+class BoxResult:
     """Results of an analysis for a box, or the reason of its failure."""
 
     #: First element and extent.
@@ -149,14 +149,14 @@ class Results:
     #: Results by writer.
     parts: list[Part]
     #: Results by box.
-    boxes: list[Found]
+    boxes: list[BoxResult]
     #: Bytes read for the results.
-    looked_at: int
+    bytes_scanned: int
     #: Reason why the record of the analysis is invalid.
     damage: str | None
 
     @property
-    def failures(self) -> list[Found]:
+    def failures(self) -> list[BoxResult]:
         """Boxes for which the analysis failed, with the reasons."""
         return [found for found in self.boxes if found.failure is not None]
 
@@ -191,10 +191,10 @@ def results(path: str, dataset: str | bytes, epoch: int | None, run: bool) -> li
     name = dataset if isinstance(dataset, bytes) else dataset.encode("utf-8", "surrogateescape")
     found = []
     for row in _core.store_results(path, b"/" + name.strip(b"/"), epoch, run):
-        boxes = [Found(tuple(start), tuple(count), *rest) for start, count, *rest in row["boxes"]]
+        boxes = [BoxResult(tuple(start), tuple(count), *rest) for start, count, *rest in row["boxes"]]
         parts = [Part(*part) for part in row["parts"]]
         about = (row["id"], row["name"], row["version"], row["whole"])
-        found.append(Results(*about, parts, boxes, row["looked_at"], row["damage"]))
+        found.append(Results(*about, parts, boxes, row["bytes_scanned"], row["damage"]))
     return found
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from hyperchunk import _core, executors
 from hyperchunk.dtypes import dtype_of
 from hyperchunk.file import is_url, store_options
-from hyperchunk.queries import BoxLike, Query, Shards
+from hyperchunk.queries import BoxLike, Query, Zones
 from hyperchunk.store import analysis, schema
 from hyperchunk.store.analysis import Analysis, Results, StoredAnalysis
 from hyperchunk.store.following import Seen, follow
@@ -95,7 +95,7 @@ class Store:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         # A copy unpickled in the process that made the store, as in a broadcast's first rank, gets the handle back.
-        if (made := _MADE.get((self.path, self._known))) is not None:
+        if (made := _CREATED_STORES.get((self.path, self._known))) is not None:
             self.__dict__["_fresh"] = made._fresh
 
     def writer(
@@ -233,9 +233,9 @@ class Store:
         """
         return self._dataset(path, epoch).query(predicate, box)
 
-    def shards(self, path: str, box: BoxLike = None, *, epoch: int | None = None) -> Shards:
+    def zones(self, path: str, box: BoxLike = None, *, epoch: int | None = None) -> Zones:
         """Returns the zones of a dataset: the boxes of single writes, or parts of them of about a megabyte.
-        ``shards(path).top(1)`` returns the largest value, its index, and its writer.
+        ``zones(path).top(1)`` returns the largest value, its index, and its writer.
         """
         return self._dataset(path, epoch).zones(box)
 
@@ -385,7 +385,7 @@ def _reach(storage_options: dict[str, Any] | None, network: dict[str, Any] | Non
 
 
 # Stores made by this process.
-_MADE: WeakValueDictionary[tuple[str, schema.Known | None], Store] = WeakValueDictionary()
+_CREATED_STORES: WeakValueDictionary[tuple[str, schema.Known | None], Store] = WeakValueDictionary()
 
 
 def create(
@@ -468,7 +468,7 @@ def create(
     made = Store(target, known, encoded, options, given, fresh, reach)
     if _tell is not None and begun is None:
         _tell(made)
-    _MADE[made.path, made._known] = made
+    _CREATED_STORES[made.path, made._known] = made
     return made
 
 

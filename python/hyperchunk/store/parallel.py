@@ -24,8 +24,8 @@ _LOCK = threading.Lock()
 
 
 # Message tag reserved for stores.
-_TAG = 0x4843
-_NAP = 5e-5
+_MPI_TAG = 0x4843
+_POLL_SECONDS = 5e-5
 
 
 def create_all(
@@ -39,16 +39,16 @@ def create_all(
     >>> run = create_all(MPI.COMM_WORLD, "run.h5", {"/energy": Dataset((8_000_000,), "f4")})  # doctest: +SKIP
     """
     if comm.rank:
-        while not comm.iprobe(source=0, tag=_TAG):
-            time.sleep(_NAP)
-        found: Store | BaseException = comm.recv(source=0, tag=_TAG)
+        while not comm.iprobe(source=0, tag=_MPI_TAG):
+            time.sleep(_POLL_SECONDS)
+        found: Store | BaseException = comm.recv(source=0, tag=_MPI_TAG)
         if isinstance(found, BaseException):
             raise found
         return found
     sent: list[Any] = []
 
     def tell(what: Store | BaseException) -> None:
-        sent.extend(comm.isend(what, rank, tag=_TAG) for rank in range(1, comm.size))
+        sent.extend(comm.isend(what, rank, tag=_MPI_TAG) for rank in range(1, comm.size))
 
     try:
         return create(path, datasets, **options, _tell=tell)

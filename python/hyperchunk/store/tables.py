@@ -74,7 +74,7 @@ def fragments(path: str | os.PathLike[str], table: str = "/", epoch: int | None 
     return Fragments(group, columns, rows, number, [str(name) for name, _ in found], sorted(batches))
 
 
-def columns_of(writer: Writer, group: str, batch: Any) -> list[tuple[StoredDataset, npt.NDArray[Any]]]:
+def table_columns(writer: Writer, group: str, batch: Any) -> list[tuple[StoredDataset, npt.NDArray[Any]]]:
     """Returns the columns of a batch as arrays, each with its dataset."""
     prefix = "/" + group.strip("/") + "/" if group.strip("/") else "/"
     if isinstance(batch, Mapping):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hyperchunk.store.handle import Store
 
 # Dtype that no array has.
-_OTHER = np.dtype([("nobody's", "V1")])
+_UNMATCHED_DTYPE = np.dtype([("nobody's", "V1")])
 
 
 class Writer:
@@ -129,7 +129,7 @@ class Writer:
         found.write(start, values)
         if known is None:
             shown = found.dtype
-            self._named[name] = (found._number, shown if shown.kind in "iuf" else _OTHER)
+            self._named[name] = (found._number, shown if shown.kind in "iuf" else _UNMATCHED_DTYPE)
 
     @property
     def fragments(self) -> list[str]:
@@ -140,7 +140,7 @@ class Writer:
         """Writes rows of the datasets of a group, from `row` on: a dictionary of columns, or an Arrow object (a
         batch, a table, a polars data frame).
         """
-        columns = tables.columns_of(self, group, batch)
+        columns = tables.table_columns(self, group, batch)
         for dataset, values in columns:
             dataset.write((row, *(0 for _ in dataset.shape[1:])), values)
 
@@ -148,7 +148,7 @@ class Writer:
         """Appends rows to the datasets of a group; their position is assigned by the commit
         (:meth:`StoredDataset.append`).
         """
-        columns = tables.columns_of(self, group, batch)
+        columns = tables.table_columns(self, group, batch)
         for dataset, values in columns:
             dataset.append(values)
 

@@ -21,7 +21,7 @@ from hyperchunk.write.dataset import WritableDataset
 from hyperchunk.write.group import WritableGroup
 
 # Approximate size in bytes of the pieces in which values are copied.
-_PIECE = 64 << 20
+_COPY_BYTES = 64 << 20
 _HARD, _SOFT, _EXTERNAL = 0, 1, 2
 
 
@@ -137,7 +137,7 @@ class _Copier:
             made._put(self.kept(source, np.asarray(source[()], source.dtype)))
             return
         row = int(np.prod(shape[1:], dtype=np.int64)) * max(source.dtype.itemsize, 1)
-        step = max(1, _PIECE // max(row, 1))
+        step = max(1, _COPY_BYTES // max(row, 1))
         if source.chunks is not None:
             step = max(step // source.chunks[0] * source.chunks[0], source.chunks[0])
         for first in range(0, shape[0], step):

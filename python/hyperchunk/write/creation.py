@@ -15,7 +15,7 @@ from hyperchunk.file import check_cache
 from hyperchunk.objects import encode
 from hyperchunk.values import Array
 from hyperchunk.write import chunking, elements
-from hyperchunk.write.filters import filters_of
+from hyperchunk.write.filters import build_filters
 from hyperchunk.write.opened import Writing
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def keywords(
     """Returns `_core`'s keywords for a dataset."""
     given = dict(options)
     base = shown if shown.subdtype is None else shown.subdtype[0]
-    wanted = filters_of(base, **{key: given.pop(key) for key in _FILTERS if key in given})
+    wanted = build_filters(base, **{key: given.pop(key) for key in _FILTERS if key in given})
     chunks, maxshape = given.pop("chunks", None), given.pop("maxshape", None)
     layout, external = given.pop("layout", None), given.pop("external", None)
     fillvalue, fill_time = given.pop("fillvalue", None), given.pop("fill_time", None) or "ifset"
@@ -250,11 +250,11 @@ def like(other: Dataset) -> dict[str, Any]:
 
 
 # Stored filter parameters that come from the user: index of the first, and maximum number.
-_OWN = {1: (0, 1), 2: (0, 0), 3: (0, 0), 4: (0, 2), 5: (0, 0), 6: (0, 2), 32000: (0, 0), 32008: (3, 3)}
+_USER_PARAMETERS = {1: (0, 1), 2: (0, 0), 3: (0, 0), 4: (0, 2), 5: (0, 0), 6: (0, 2), 32000: (0, 0), 32008: (3, 3)}
 
 
 def _options(number: int, parameters: list[int]) -> list[int]:
-    start, most = _OWN.get(number, (0, len(parameters)))
+    start, most = _USER_PARAMETERS.get(number, (0, len(parameters)))
     if number in (32001, 32026):
         return parameters[:7]
     options = parameters[start : start + most]

@@ -22,7 +22,7 @@ from hyperchunk.write.dimensions import WritableDimensions, make_scale
 from hyperchunk.write.objects import WritableObject
 
 # Approximate size in bytes of the pieces in which broadcast values are expanded.
-_SPREAD = 64 << 20
+_BROADCAST_BYTES = 64 << 20
 
 
 def _numbers(values: Any, dtype: type[np.unsignedinteger[Any]]) -> Array:
@@ -128,7 +128,7 @@ class WritableDataset(WritableObject, Dataset):
             return
         inner = made.array.shape[len(made.shape) :]
         source = made.array.reshape(shape + inner)
-        if wanted * source.dtype.itemsize <= _SPREAD or not selection.simple or not dims:
+        if wanted * source.dtype.itemsize <= _BROADCAST_BYTES or not selection.simple or not dims:
             spread = np.broadcast_to(source, selection.shape + inner)
             data.write(selection.choice, made.memory_type, elements.flat(spread))
             return
@@ -145,7 +145,7 @@ class WritableDataset(WritableObject, Dataset):
             self._out.write(selection.choice, memory, elements.flat(spread))
             return
         row = int(np.prod(selection.shape[1:] + inner, dtype=np.int64)) * source.dtype.itemsize
-        step = max(1, _SPREAD // max(row, 1))
+        step = max(1, _BROADCAST_BYTES // max(row, 1))
         chunks = self._out.chunks
         if chunks is not None and stride == 1:
             # Whole chunks need not wait in memory for their rest.

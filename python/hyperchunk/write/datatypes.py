@@ -13,7 +13,7 @@ from hyperchunk.references import RegionReference
 from hyperchunk.values import float_description, order_of
 
 # Size of a handle of a string or a sequence: its length, an address, a number.
-HANDLE = 16
+HANDLE_BYTES = 16
 
 
 @lru_cache(maxsize=1024)
@@ -67,10 +67,10 @@ def stored(dtype: Dtype) -> Description:
 
 def _sequence(element: Any) -> Description:
     if element is str:
-        return ("vlen-string", HANDLE, "null-terminated", "utf-8")
+        return ("vlen-string", HANDLE_BYTES, "null-terminated", "utf-8")
     if element is bytes:
-        return ("vlen-string", HANDLE, "null-terminated", "ascii")
-    return ("vlen", HANDLE, stored(np.dtype(element)))
+        return ("vlen-string", HANDLE_BYTES, "null-terminated", "ascii")
+    return ("vlen", HANDLE_BYTES, stored(np.dtype(element)))
 
 
 def enum(dtype: Dtype, values: dict[Any, int]) -> Description:

@@ -101,7 +101,7 @@ def as_array(value: Any, dtype: Dtype) -> Array:
             return value
         return objects(value, dtypes.string_dtype())
     if element is not None:
-        return _sequences_of(value, base, np.dtype(element))
+        return _to_sequence_array(value, base, np.dtype(element))
     if dtypes.check_ref_dtype(base) is not None:
         return value if isinstance(value, np.ndarray) and value.dtype.kind == "O" else objects(value, base)
     if isinstance(value, np.ndarray | np.generic) and value.dtype.kind != "U":
@@ -122,14 +122,14 @@ def _fixed(value: Any, dtype: Dtype) -> Array:
     return np.asarray(array, dtype=dtype)
 
 
-def objects_of(value: Any, dtype: Dtype) -> Array:
+def to_object_array(value: Any, dtype: Dtype) -> Array:
     """Returns a zero-dimensional array of one Python object."""
     array: Array = np.empty((), dtype)
     array[()] = value
     return array
 
 
-def _sequences_of(value: Any, dtype: Dtype, element: Dtype) -> Array:
+def _to_sequence_array(value: Any, dtype: Dtype, element: Dtype) -> Array:
     """Returns an array of sequences: rows of a numeric array, or items of nested lists."""
     if not (isinstance(value, np.ndarray) and value.dtype.kind == "O"):
         try:
@@ -145,7 +145,7 @@ def _sequences_of(value: Any, dtype: Dtype, element: Dtype) -> Array:
             return rows
         value = list(value)
         if element.kind == "O" and not any(isinstance(item, list | tuple | np.ndarray) for item in value):
-            return objects_of(value, dtype)
+            return to_object_array(value, dtype)
         rows = np.empty(len(value), dtype)
         for index, item in enumerate(value):
             rows[index] = item
@@ -161,8 +161,8 @@ def part(target: Description, dtype: Dtype) -> Part:
     kind = target[0]
     if dtype.subdtype is not None:
         base, dims = dtype.subdtype
-        inner = part(element_of(target), base)
-        memory = array_of(dims_of(target) or (dims,), inner.memory)
+        inner = part(element_type(target), base)
+        memory = array_type(array_dims(target) or (dims,), inner.memory)
         return Part(np.dtype((inner.wire, dims)), memory, inner.lower)
     if kind == "compound" and dtype.names is not None:
         return _compound(target, dtype)
@@ -188,14 +188,14 @@ def part(target: Description, dtype: Dtype) -> Part:
     return Part(dtype, values.memory_of(target, dtype), None)
 
 
-def element_of(target: Description) -> Description:
+def element_type(target: Description) -> Description:
     """Returns the innermost element of arrays."""
     while target[0] == "array":
         target = target[3]
     return target
 
 
-def dims_of(target: Description) -> tuple[tuple[int, ...], ...]:
+def array_dims(target: Description) -> tuple[tuple[int, ...], ...]:
     """Returns the dimensions of each array of arrays, outermost first."""
     found = []
     while target[0] == "array":
@@ -204,7 +204,7 @@ def dims_of(target: Description) -> tuple[tuple[int, ...], ...]:
     return tuple(found)
 
 
-def array_of(nested: Iterable[tuple[int, ...]], memory: Description) -> Description:
+def array_type(nested: Iterable[tuple[int, ...]], memory: Description) -> Description:
     """Returns the datatype of arrays of arrays of an element."""
     for level in reversed(list(nested)):
         size = memory[1]
@@ -272,7 +272,7 @@ def _text(value: Any) -> bytes:
 
 
 def _handles(handles: Any, shape: tuple[int, ...]) -> Array:
-    return np.frombuffer(handles, _bytes(datatypes.HANDLE)).reshape(shape)
+    return np.frombuffer(handles, _bytes(datatypes.HANDLE_BYTES)).reshape(shape)
 
 
 def _sequences(writer: _core.Writer, array: Array, element: Description) -> Array:
@@ -351,17 +351,17 @@ class Ready(NamedTuple):
 
 def ready(writer: _core.Writer, target: Description, array: Array) -> Ready:
     """Converts the elements of an array to a form that `_core` converts to `target`."""
-    nested = dims_of(target)
+    nested = array_dims(target)
     dims = sum(nested, ())
     shape = array.shape
     if dims:
         if array.shape[len(array.shape) - len(dims) :] != dims or len(array.shape) < len(dims):
             raise TypeError(f"Can't write an array of shape {array.shape} to elements of shape {dims}")
         shape = array.shape[: len(array.shape) - len(dims)]
-    how = part(element_of(target), array.dtype)
+    how = part(element_type(target), array.dtype)
     if how.lower is not None:
         array = how.lower(writer, array)
-    memory = array_of(nested, how.memory)
+    memory = array_type(nested, how.memory)
     return Ready(array, shape, None if memory == target else memory)
 
 

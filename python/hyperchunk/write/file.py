@@ -27,9 +27,9 @@ _OLDEST = {
 # Free-space strategies of h5py without an equivalent.
 _OTHER_STRATEGIES = ("aggregate", "none")
 # libhdf5's default page size.
-_FS_PAGE = 4096
+_FS_PAGE_BYTES = 4096
 # Default size of the first page of a file for object stores.
-_PAGE = 1 << 20
+_FIRST_PAGE_BYTES = 1 << 20
 _SYNC = {None: "commit", "commit": "commit", "never": "never", "write": "write", False: "never", True: "commit"}
 
 
@@ -127,7 +127,7 @@ class WritableFile(WritableGroup, File):
             "newest": _release(high),
             "threads": threads or 0,
             "sync": _SYNC[sync],
-            "page": (page_size or _PAGE) if layout == "cloud" or page_size else None,
+            "page": (page_size or _FIRST_PAGE_BYTES) if layout == "cloud" or page_size else None,
             "alignment": alignment,
             "alignment_threshold": alignment_threshold if alignment_interval != 1 else 0,
             "replace": mode == "w",
@@ -233,7 +233,7 @@ def _paged(strategy: str | None, persist: bool, threshold: int, size: int | None
         raise UnsupportedError("fs_threshold: all free space is used again")
     if size is not None and strategy != "page":
         raise ValueError("fs_page_size needs fs_strategy='page'")
-    return (size or _FS_PAGE) if strategy == "page" else None
+    return (size or _FS_PAGE_BYTES) if strategy == "page" else None
 
 
 def _bounds(libver: str | tuple[str, str] | None) -> tuple[str, str]:

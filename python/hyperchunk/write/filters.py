@@ -26,7 +26,7 @@ class Filters(NamedTuple):
         return bool(self.filters) or self.preset not in (None, "none")
 
 
-def filters_of(
+def build_filters(
     dtype: Dtype,
     *,
     filters: Any = None,

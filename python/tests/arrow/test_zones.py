@@ -259,18 +259,18 @@ def test_little_is_looked_at(waves: Path) -> None:
         seen = table.scanned
         assert seen is not None
         assert seen.total == 4_000_000 * 12
-        assert seen.left <= 2**18 * 12, "one zone"
+        assert seen.bytes_candidate <= 2**18 * 12, "one zone"
         assert seen.unknown == 0
-        assert seen.looked_at < seen.total / 10
-        assert str(seen.looked_at) in repr(dataset.scanned)
+        assert seen.bytes_scanned < seen.total / 10
+        assert str(seen.bytes_scanned) in repr(dataset.scanned)
         # Both columns have statistics, also the one of big-endian numbers.
         both = (pc.field("h") > 0.5) & (pc.field("t") < 100.5)
         assert dataset.count_rows(both) == np.count_nonzero(file["p/h"][:100_500] > 0.5)
-        assert dataset.scanned.looked_at < seen.total / 10
+        assert dataset.scanned.bytes_scanned < seen.total / 10
         # Nothing is read if no row can match.
         assert dataset.count_rows(pc.field("id") < 0) == 0
-        assert dataset.scanned.left == 0
-        assert dataset.scanned.looked_at < 100_000, "of statistics alone"
+        assert dataset.scanned.bytes_candidate == 0
+        assert dataset.scanned.bytes_scanned < 100_000, "of statistics alone"
 
 
 def test_polars_looks_at_little(waves: Path) -> None:
@@ -280,11 +280,11 @@ def test_polars_looks_at_little(waves: Path) -> None:
         asked = lazy.filter(pl.col("id").is_between(2_000_000, 2_000_100)).select("h", "word")
         assert asked.collect().height == 101
         assert table.scanned is not None
-        assert table.scanned.looked_at < table.scanned.total / 10
+        assert table.scanned.bytes_scanned < table.scanned.total / 10
         # polars orders NaN as the largest number.
         found = lazy.filter(pl.col("h") > 20).select("id").collect()["id"].to_list()
         assert found == [100, 2_900_000]
-        assert table.scanned.looked_at < table.scanned.total / 5
+        assert table.scanned.bytes_scanned < table.scanned.total / 5
         assert lazy.filter(pl.col("word") == "w3").select(pl.len()).collect().item() == 1_000_000
         assert table.scanned.unknown == table.scanned.total
         assert lazy.select(pl.col("id").sum()).collect().item() == 4_000_000 * 3_999_999 // 2
@@ -296,19 +296,19 @@ def test_duckdb_looks_at_little(waves: Path) -> None:
         dataset = table.to_dataset()
         assert duckdb.sql("select sum(h) > 0 from dataset where id between 3500000 and 3500010").fetchall() == [(True,)]
         assert table.scanned is not None
-        assert table.scanned.looked_at < table.scanned.total / 10
+        assert table.scanned.bytes_scanned < table.scanned.total / 10
         assert duckdb.sql("select id from dataset where id in (7, 3999999)").fetchall() == [(7,), (3_999_999,)]
-        assert table.scanned.looked_at < table.scanned.total / 5
+        assert table.scanned.bytes_scanned < table.scanned.total / 5
         # DuckDB orders NaN as the largest number, too.
         t = table
         assert duckdb.sql("select id from t where h > 20 order by id").fetchall() == [(100,), (2_900_000,)]
         assert t.scanned is not None
         assert t.scanned.fused
-        assert t.scanned.looked_at < t.scanned.total / 5
+        assert t.scanned.bytes_scanned < t.scanned.total / 5
         # Through pyarrow, DuckDB compares NaN differently with `>`, so the filter is passed to pyarrow itself.
         big = dataset.filter(pc.field("h") > 20)
         assert duckdb.sql("select id from big").fetchall() == [(2_900_000,)]
-        assert table.scanned.looked_at < table.scanned.total / 10
+        assert table.scanned.bytes_scanned < table.scanned.total / 10
         assert big.count_rows() == 1
         assert big.head(5).num_rows == 1
         assert big.filter(pc.field("id") < 5).to_table().num_rows == 0
@@ -342,16 +342,16 @@ def test_a_file_that_changes_is_read(tmp_path: Path) -> None:
         dataset = table.to_dataset()
         assert dataset.count_rows(pc.field("a") == 5) == 1
         assert table.scanned is not None
-        assert table.scanned.left < table.scanned.total
+        assert table.scanned.bytes_candidate < table.scanned.total
         packed = file["t"].table(columns=["b"])
         assert packed.to_dataset().count_rows(pc.field("b") == 1234) == 1
         assert packed.scanned is not None
-        assert packed.scanned.left == 8000
+        assert packed.scanned.bytes_candidate == 8000
         # Another process writes in place. The mapping shows that at once, and so must the filter.
         with h5py.File(path, "r+", locking=False) as other:
             other["t/a"][299_999] = 5
         assert dataset.count_rows(pc.field("a") == 5) == 2
-        assert table.scanned.left == table.scanned.total
+        assert table.scanned.bytes_candidate == table.scanned.total
     with hyperchunk.open(path) as file:
         table = file["t"].table(columns=["a"])
         assert table.to_dataset().count_rows(pc.field("a") == 5) == 2
@@ -360,7 +360,7 @@ def test_a_file_that_changes_is_read(tmp_path: Path) -> None:
         table = file["t"].table(columns=["a"])
         assert table.to_dataset().count_rows(pc.field("a") == 5) == 2
         assert table.scanned is not None
-        assert table.scanned.left < table.scanned.total
+        assert table.scanned.bytes_candidate < table.scanned.total
 
 
 def test_damaged_statistics_are_errors(tmp_path: Path) -> None:
@@ -420,10 +420,10 @@ def test_many_stretches_are_looked_at_in_groups(tmp_path: Path) -> None:
             assert dataset.to_table(filter=expression).num_rows == memory.filter(expression).num_rows
         dataset.count_rows(pc.field("a") == 77)
         assert table.scanned is not None
-        assert table.scanned.left <= 80
+        assert table.scanned.bytes_candidate <= 80
         found = hyperchunk.scan_hyperchunk(table).filter(pl.col("b") == 2**63 + 5).collect()
         assert found["a"].to_list() == [0.0]
-        assert table.scanned.left <= 32 * 16
+        assert table.scanned.bytes_candidate <= 32 * 16
 
 
 def test_appended_rows_and_arrow_segments(tmp_path: Path) -> None:
@@ -442,9 +442,9 @@ def test_appended_rows_and_arrow_segments(tmp_path: Path) -> None:
             dataset = table.to_dataset()
             assert dataset.count_rows((pc.field("x") >= 1e6) & (pc.field("x") < 2e6)) == 200_000
             assert table.scanned is not None
-            assert table.scanned.left <= table.scanned.total / 2
+            assert table.scanned.bytes_candidate <= table.scanned.total / 2
             top = pa.scalar(2**63 + 199_999, pa.uint64())
             assert dataset.to_table(filter=pc.field("i") == top).num_rows == 2
-            assert table.scanned.left <= table.scanned.total / 2
+            assert table.scanned.bytes_candidate <= table.scanned.total / 2
             assert ds.dataset(memory := table.to_pyarrow()).count_rows(filter=pc.field("i") == top) == 2
             assert memory.num_rows == 800_000

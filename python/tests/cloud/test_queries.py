@@ -124,9 +124,9 @@ def test_python_asks_and_filters_tables(values: np.ndarray, proxy: s3server.Prox
         asked = pc.field("id").isin([7, 90_000, 199_999])
         assert table.to_dataset().to_table(filter=asked)["x"].to_pylist() == [7, 90_000, 199_999]
         assert table.scanned is not None
-        assert table.scanned.left == 3 * 5000 * 16
-        assert table.scanned.looked_at < table.scanned.total / 10
+        assert table.scanned.bytes_candidate == 3 * 5000 * 16
+        assert table.scanned.bytes_scanned < table.scanned.total / 10
         lazy = hyperchunk.scan_hyperchunk(table).filter(pl.col("x") > 199_998)
         assert lazy.collect()["id"].to_list() == [199_999]
-        assert table.scanned.left == 5000 * 16
+        assert table.scanned.bytes_candidate == 5000 * 16
     assert values[321, 123] == 7

@@ -49,7 +49,7 @@ def check(dataset: Any, predicate: str, holds: Any, box: tuple[slice, ...] | Non
         inside[one] += 1
     assert (inside[held] == 1).all(), predicate
     assert not inside[~asked].any()
-    assert query.left == inside.sum() * whole.itemsize
+    assert query.bytes_candidate == inside.sum() * whole.itemsize
     assert query.total == asked.sum() * whole.itemsize
     indices, values = query.read()
     order = np.lexsort(indices.T[::-1]) if indices.shape[1] else np.arange(len(values))
@@ -119,7 +119,7 @@ def test_large_integers_are_exact(tmp_path: Path) -> None:
     assert run.query("/i", f"value == {2**53 + 1}").read()[0].tolist() == [[1]]
     assert run.query("/i", f"value > {2**63 - 2}").read()[1].tolist() == [2**63 - 1]
     assert run.query("/u", f"value >= {2**64 - 1}").read()[0].tolist() == [[0]]
-    assert run.shards("/u").top(1)[0].value == 2**64 - 1
+    assert run.zones("/u").top(1)[0].value == 2**64 - 1
     assert run.query("/i", f"value > {2**63}").boxes == []
 
 
@@ -133,24 +133,24 @@ def test_little_is_looked_at(tmp_path: Path) -> None:
         with run.writer() as writer:
             writer["h"][rank * 24 : (rank + 1) * 24] = values[rank * 24 : (rank + 1) * 24]
     run.commit()
-    top = run.shards("/h").top(1)
+    top = run.zones("/h").top(1)
     assert (top[0].value, top[0].index, top[0].epoch) == (25, (70, 100, 17), 1)
     assert top.total == values.nbytes
-    assert top.looked_at < values.nbytes / 1000, "of the statistics alone"
+    assert top.bytes_scanned < values.nbytes / 1000, "of the statistics alone"
     query = run.query("/h", "value > 20")
-    assert query.left <= 2**20, "one zone"
+    assert query.bytes_candidate <= 2**20, "one zone"
     indices, found = query.read()
     assert (indices.tolist(), found.tolist()) == ([[70, 100, 17]], [25])
-    assert query.looked_at < query.left + values.nbytes / 1000
+    assert query.bytes_scanned < query.bytes_candidate + values.nbytes / 1000
     assert len(run.query("/h", "value > 30")) == 0
     # A partially overwritten zone must be read, but only then.
     with store.open(path).writer() as writer:
         writer["h"][70, 100, 10:20] = np.zeros(10, "f4")
     run.commit()
-    top = run.shards("/h").top(1)
+    top = run.zones("/h").top(1)
     assert top[0].value == values[values < 20].max()
-    assert run.shards("/h", epoch=1).top(1)[0].value == 25
-    assert top.looked_at < values.nbytes / 10
+    assert run.zones("/h", epoch=1).top(1)[0].value == 25
+    assert top.bytes_scanned < values.nbytes / 10
 
 
 def test_what_has_no_statistics_is_read(tmp_path: Path) -> None:
@@ -160,10 +160,10 @@ def test_what_has_no_statistics_is_read(tmp_path: Path) -> None:
         writer["a"][:500] = np.arange(500)
     run.commit()
     query = run.query("/a", "value == 3")
-    assert (query.unknown, query.left) == (2000, 2000)
+    assert (query.unknown, query.bytes_candidate) == (2000, 2000)
     assert query.read()[0].tolist() == [[3]]
-    assert run.query("/a", "value == 0").left == 4000, "what nobody wrote is 0"
-    assert run.shards("/a").top(1)[0].value == 499
+    assert run.query("/a", "value == 0").bytes_candidate == 4000, "what nobody wrote is 0"
+    assert run.zones("/a").top(1)[0].value == 499
 
 
 def test_appended_rows_and_fragments_are_found(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_appended_rows_and_fragments_are_found(tmp_path: Path) -> None:
         with run.open() as file:
             query = check(file["t/x"], "value == 1000017", lambda a: a == 1000017)
             assert query.unknown == 0
-            assert query.left <= 2 * 2**20
+            assert query.bytes_candidate <= 2 * 2**20
 
 
 def test_wrong_questions_are_errors(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_wrong_questions_are_errors(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="dimensions"):
         run.query("/a", "value > 3", [slice(0, 4)] * 3)
     with pytest.raises(hyperchunk.exceptions.InvalidError, match="by must be"):
-        run.shards("/a").top(1, by="median")
+        run.zones("/a").top(1, by="median")
 
 
 def test_damage_is_an_error(tmp_path: Path) -> None:
@@ -249,13 +249,13 @@ def test_the_ocean_finds_its_biggest_wave(tmp_path: Path) -> None:
     spec.loader.exec_module(ocean)
     run = ocean.write(tmp_path / "ocean.h5")
     whole = run.open()["/ocean/h"][...]
-    top = run.shards("/ocean/h").top(1)
+    top = run.zones("/ocean/h").top(1)
     assert top[0].value == whole.max()
     assert top[0].index == np.unravel_index(whole.argmax(), whole.shape)
     assert top.total == whole.nbytes
-    assert top.looked_at < whole.nbytes / 1000
+    assert top.bytes_scanned < whole.nbytes / 1000
     waves = run.query("/ocean/h", "value > 12")
     indices, heights = waves.read()
     assert {tuple(index) for index in indices.tolist()} == {tuple(index) for index in np.argwhere(whole > 12).tolist()}
     assert (heights > 12).all()
-    assert waves.left < whole.nbytes / 4
+    assert waves.bytes_candidate < whole.nbytes / 4

@@ -262,7 +262,7 @@ def test_what_does_not_fit_is_an_error(library: ModuleType, tmp_path: Path) -> N
 
 
 def test_broadcasting_of_what_is_larger_than_memory_should_hold(new: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hyperchunk.write.dataset._SPREAD", 1000)
+    monkeypatch.setattr("hyperchunk.write.dataset._BROADCAST_BYTES", 1000)
     rows = np.arange(50).reshape(50, 1)
     for name, options in {"contiguous": {}, "chunked": {"chunks": (7, 9), "compression": 1}}.items():
         new.file.create_dataset(name, (50, 40), "i4", **options)[...] = np.arange(40)

@@ -9,7 +9,7 @@ use crate::types::ColumnType;
 use crate::{Error, Result};
 use arrow_schema::{Field, Metadata, Schema};
 use hyperchunk::model::{LinkTarget, ObjectKind};
-use hyperchunk::pack::{Chunking, Filtering, Input, PackOptions, Packing};
+use hyperchunk::pack::{Chunking, Filtering, Input, PackOptions, PackPlan};
 use hyperchunk::write::{CreateOptions, NewLink, NodeId, Writer};
 use hyperchunk::{Dataset, File, Object, OpenOptions, output};
 use std::collections::HashSet;
@@ -56,7 +56,7 @@ pub fn fix(path: impl AsRef<Path>, options: &FixOptions) -> Result<Fixed> {
 /// bytes of each copied part.
 ///
 /// # Errors
-/// Errors of copying ([`Packing::write`]); as [`fix`].
+/// Errors of copying ([`PackPlan::write`]); as [`fix`].
 pub fn fix_to(
     path: impl AsRef<Path>,
     out: impl AsRef<Path>,
@@ -75,7 +75,7 @@ pub fn fix_to(
 }
 
 /// Plans a copy in which columns are contiguous, after a user block with room for the Arrow schema.
-fn planned(file: &File, path: &Path, options: &FixOptions) -> Result<Packing> {
+fn planned(file: &File, path: &Path, options: &FixOptions) -> Result<PackPlan> {
     let group_path = group_of(file, path, options)?;
     let group = file.root()?.group()?.get(group_path.as_bytes())?;
     let mut pack = PackOptions::default();
@@ -98,7 +98,7 @@ fn planned(file: &File, path: &Path, options: &FixOptions) -> Result<Packing> {
     let needed = (MAGIC.len() + schema + message + 64) as u64;
     pack.user_block = Some(needed.max(PAGE).next_power_of_two());
     (pack.lasting, pack.alignment) = (true, if big { PAGE } else { ALIGNMENT });
-    Packing::new(vec![Input { file: file.clone(), into: String::new() }], pack)
+    PackPlan::new(vec![Input { file: file.clone(), into: String::new() }], pack)
 }
 
 fn schema_of(fields: Vec<Field>, group: &str) -> Schema {

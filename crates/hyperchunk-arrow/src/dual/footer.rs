@@ -15,7 +15,7 @@ use super::{batch, metadata};
 use crate::{Error, Result};
 use arrow_ipc::convert::IpcSchemaEncoder;
 use arrow_schema::{Field, Schema};
-use hyperchunk::write::{Companion, Filled, NodeId, Places, Plan, Sealed};
+use hyperchunk::write::{Companion, FormatBytes, NodeId, Offsets, Plan, SealedObject};
 use std::sync::{Mutex, PoisonError};
 
 /// The magic number at the start of a file, which a stream follows.
@@ -215,24 +215,24 @@ impl Companion for Footer {
         let group = said.group.0.ok_or_else(|| Error::invalid("a footer without a group"))?;
         let draft = Draft::new(said)?;
         let columns = draft.said.columns.iter().zip(&draft.descriptions);
-        let mut sealed: Vec<Sealed> = columns
-            .map(|((object, _), description)| Sealed {
+        let mut sealed: Vec<SealedObject> = columns
+            .map(|((object, _), description)| SealedObject {
                 object: *object,
                 remainder: description.remainder,
                 behind: description.behind.len() as u64,
             })
             .collect();
         for ((object, _), behind) in draft.said.above.iter().zip(draft.behind()) {
-            sealed.push(Sealed { object: *object, remainder: 0, behind: behind.len() as u64 });
+            sealed.push(SealedObject { object: *object, remainder: 0, behind: behind.len() as u64 });
         }
         // It needs no alignment: the file ends where it ends.
-        sealed.push(Sealed { object: group, remainder: 4, behind: 0 });
+        sealed.push(SealedObject { object: group, remainder: 4, behind: 0 });
         let front = draft.front.bytes.len() as u64;
         *self.draft.lock().unwrap_or_else(PoisonError::into_inner) = Some(draft);
         Ok(Plan { front, sealed })
     }
 
-    fn fill(&self, places: &Places) -> Result<Filled> {
+    fn fill(&self, places: &Offsets) -> Result<FormatBytes> {
         let draft = self.draft.lock().unwrap_or_else(PoisonError::into_inner).take();
         let draft = draft.ok_or_else(|| Error::invalid("a footer that was not planned"))?;
         let mut front = draft.front.clone();
@@ -265,6 +265,6 @@ impl Companion for Footer {
         sealed.push(([c, d, e, f], Vec::new()));
         let mut ending = [0, 0, 0, 0, a, b];
         ending[..4].copy_from_slice(&length);
-        Ok(Filled { front: front.bytes, sealed, ending })
+        Ok(FormatBytes { front: front.bytes, sealed, ending })
     }
 }

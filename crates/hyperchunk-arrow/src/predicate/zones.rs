@@ -158,7 +158,7 @@ mod tests {
         let zero = bounds(0.0, 0.0, false);
         let parts = [bounds(1.0, 5.0, false), bounds(6.0, 9.0, true), bounds(7.0, 7.0, false), zero, None];
         let column = ZonedColumn { name: "x".to_owned(), bounds: parts.to_vec() };
-        let zones = Zones { ends: vec![10, 20, 25, 30, 40], columns: vec![column], looked_at: 0 };
+        let zones = Zones { ends: vec![10, 20, 25, 30, 40], columns: vec![column], bytes_scanned: 0 };
         let check = |predicate: serde_json::Value, expected: &[Range<u64>]| {
             let parsed = Predicate::parse(&predicate).unwrap();
             assert_eq!(parsed.kept_of(&zones), expected, "{predicate}");

@@ -15,7 +15,7 @@ pub struct Zones {
     /// The columns that have statistics.
     pub columns: Vec<ZonedColumn>,
     /// Number of bytes of statistics read.
-    pub looked_at: u64,
+    pub bytes_scanned: u64,
 }
 
 /// Statistics of a column.
@@ -58,7 +58,8 @@ impl Table {
         if known.is_empty() {
             return Ok(None);
         }
-        let looked_at = known.iter().fold(0_u64, |sum, (_, found)| sum.saturating_add(found.looked_at));
+        let bytes_scanned =
+            known.iter().fold(0_u64, |sum, (_, found)| sum.saturating_add(found.bytes_scanned));
         let ends = known.iter().flat_map(|(_, found)| found.zones.iter().map(|zone| zone.end));
         let mut ends: Vec<u64> = ends.collect();
         ends.sort_unstable();
@@ -66,7 +67,7 @@ impl Table {
         let columns = known.into_iter().map(|(name, found)| ZonedColumn { name, bounds: at(&found, &ends) });
         let columns = columns.collect();
         ends.iter_mut().for_each(|end| *end -= inner.rows.start);
-        Ok(Some(Zones { ends, columns, looked_at }))
+        Ok(Some(Zones { ends, columns, bytes_scanned }))
     }
 }
 

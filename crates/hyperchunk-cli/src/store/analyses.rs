@@ -5,9 +5,9 @@ use crate::progress::bytes as size;
 use crate::restructure::parse_share;
 use clap::{Args, ValueEnum};
 use hyperchunk::restructure::cut;
+use hyperchunk::store::analysis_values::{Number, Pairs, Value};
 use hyperchunk::store::commit::{CommitOptions, commit};
-use hyperchunk::store::pairs::{Number, Pairs, Value};
-use hyperchunk::store::{Known, LogWriter, Ticket, WriterOptions};
+use hyperchunk::store::{KnownStore, LogWriter, Ticket, WriterOptions};
 use hyperchunk_live::observe::summary::{self, Listed};
 use hyperchunk_live::observe::{Analysis, Backfill, Making, backend, make};
 use hyperchunk_udf::escape::escape;
@@ -141,14 +141,14 @@ pub(super) fn results(arguments: &Results) -> Outcome {
                     "writer": group.writer.to_string(), "epoch": group.epoch, "boxes": group.found.len(),
                     "values": merged.as_ref().map(to_json),
                 })).collect::<Vec<_>>(),
-                "boxes": boxes.collect::<Vec<_>>(), "looked_at": summary.results.looked_at,
+                "boxes": boxes.collect::<Vec<_>>(), "looked_at": summary.results.bytes_scanned,
             })
         });
         say!("{}", Json::Array(rows.collect()));
         return Ok(());
     }
     for summary in &all {
-        let (id, read) = (summary.results.analysis, size(summary.results.looked_at));
+        let (id, read) = (summary.results.analysis, size(summary.results.bytes_scanned));
         let name = match &summary.analysis {
             Ok(analysis) => {
                 let declared = &analysis.declaration;
@@ -400,7 +400,7 @@ fn find(file: &Path, name: &str) -> Result<Analysis, Box<dyn std::error::Error>>
 fn announce(file: &Path, analysis: &Analysis, runs: bool) -> Outcome {
     let manifest = summary::epoch(file, None)?;
     let mut options = WriterOptions::default();
-    options.known = Some(Known { store: manifest.store, epoch: manifest.number, seen: None });
+    options.known = Some(KnownStore { store: manifest.store, epoch: manifest.number, seen: None });
     let names = &analysis.declaration.datasets;
     let stored = |name: &String| {
         let found = manifest.datasets.iter().find(|stored| stored.definition.path == name.as_bytes());

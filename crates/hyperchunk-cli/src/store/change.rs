@@ -5,7 +5,7 @@ use crate::Outcome;
 use crate::progress::bytes;
 use crate::source::StoreOptions;
 use clap::Args;
-use hyperchunk::store::commit::{CommitOptions, Committed, SetAside};
+use hyperchunk::store::commit::{CommitOptions, CommitReport, DeferredLog};
 use hyperchunk::store::link::Links;
 use hyperchunk::store::vacuum::VacuumOptions;
 use hyperchunk::store::{self, BegunUpload, Session};
@@ -120,7 +120,7 @@ fn commit_with(path: &Path, remote: &StoreOptions, options: &CommitOptions, as_j
         print_uploads(&bucket.uploads()?);
     }
     let Some(made) = made else {
-        let status = store::status::Status::of(&site)?;
+        let status = store::status::Status::read(&site)?;
         if !status.is_store() {
             return Err(format!("{}: there is no store: no folder {}.d", display(path), display(path)).into());
         }
@@ -162,7 +162,7 @@ fn tell_set_aside(set_aside: &[SetAside]) -> Outcome {
     }
 }
 
-fn set_aside_json(set_aside: &[SetAside]) -> serde_json::Value {
+fn set_aside_json(set_aside: &[DeferredLog]) -> serde_json::Value {
     let all = set_aside.iter().map(|aside| {
         json!({
             "writer": aside.writer.to_string(), "reason": aside.reason.to_string(), "has_data": aside.has_data,
@@ -186,7 +186,7 @@ pub(super) fn print_uploads(uploads: &[BegunUpload]) {
     }
 }
 
-fn to_json(made: &Committed) -> serde_json::Value {
+fn to_json(made: &CommitReport) -> serde_json::Value {
     json!({
         "epoch": made.manifest.number,
         "writers": made.writers.iter().map(ToString::to_string).collect::<Vec<_>>(),
@@ -212,7 +212,7 @@ fn links_json(links: &Links) -> serde_json::Value {
     links.collect()
 }
 
-fn print(path: &Path, made: &Committed) {
+fn print(path: &Path, made: &CommitReport) {
     let (writers, datasets) = (made.writers.len(), made.manifest.datasets.len());
     say!("{}: epoch {}, of {writers} writers; {datasets} datasets", display(path), made.manifest.number);
     for conflict in &made.manifest.conflicts {
@@ -303,7 +303,7 @@ pub(super) fn pack(arguments: &Pack) -> Outcome {
         say!(
             "{}",
             json!({ "epoch": packed.epoch, "datasets": packed.datasets, "copied": packed.copied,
-                "painted": packed.painted, "size": packed.size })
+                "reencoded_bytes": packed.reencoded_bytes, "size": packed.size })
         );
     } else {
         let (size, copied) = (bytes(packed.size), bytes(packed.copied));

@@ -84,7 +84,7 @@ impl EndReason {
 pub(super) fn follow(arguments: &Follow) -> Outcome {
     let (name, predicate) = match &arguments.predicate {
         Some(predicate) => (arguments.asked.clone(), predicate.parse()?),
-        None => Predicate::of_dataset(&arguments.asked)?,
+        None => Predicate::parse_with_dataset(&arguments.asked)?,
     };
     let path = dataset(&arguments.file, &name)?;
     let signals = Signals::listen();
@@ -93,7 +93,7 @@ pub(super) fn follow(arguments: &Follow) -> Outcome {
     let (mut found, mut looked_at) = (0_u64, 0_u64);
     let ended = loop {
         let polled = standing.poll()?;
-        looked_at = looked_at.saturating_add(polled.looked_at);
+        bytes_scanned = bytes_scanned.saturating_add(polled.bytes_scanned);
         for seen in &polled.seen {
             found = found.saturating_add(show(seen, arguments));
         }
@@ -109,7 +109,7 @@ pub(super) fn follow(arguments: &Follow) -> Outcome {
         }
     };
     if arguments.json {
-        say!("{}", json!({ "ended": ended.word(), "found": found, "looked_at": looked_at }));
+        say!("{}", json!({ "ended": ended.word(), "found": found, "looked_at": bytes_scanned }));
     } else {
         say!("{found} values, {} read ({})", bytes(looked_at), ended.word());
     }

@@ -7,7 +7,7 @@ use crate::progress::bytes;
 use crate::source::SourceOptions;
 use clap::Args;
 use hyperchunk::Dataset;
-use hyperchunk::query::{By, Predicate, Shard, Top, ZoneState};
+use hyperchunk::query::{Predicate, RankBy, Top, ZoneState, ZoneStats};
 use hyperchunk::store::{Extreme, Slab, Statistics};
 use hyperchunk_udf::escape::escape;
 use serde_json::{Value, json};
@@ -47,7 +47,7 @@ pub(crate) struct Query {
     top: Option<usize>,
     /// Order of zones for --top: max, min, sum, mean, nan or range.
     #[arg(long, default_value = "max", requires = "top")]
-    by: By,
+    by: RankBy,
 }
 
 const QUERY_HELP: &str = "\
@@ -137,7 +137,7 @@ pub(super) fn query(arguments: &Query) -> Outcome {
     }
     let predicate: Predicate = arguments.predicate.as_deref().unwrap_or_default().parse()?;
     let answer = dataset.query(&predicate, part.as_ref())?;
-    let mut looked_at = answer.looked_at;
+    let mut bytes_scanned = answer.bytes_scanned;
     let mut values: Vec<(Vec<u64>, Extreme)> = Vec::new();
     let mut found = 0_u64;
     if let Some(most) = arguments.values {
@@ -153,12 +153,12 @@ pub(super) fn query(arguments: &Query) -> Outcome {
                 values.push((more.indices.iter().skip(at * rank).take(rank).copied().collect(), value));
             }
         }
-        looked_at += matches.looked_at();
+        bytes_scanned += matches.bytes_scanned();
     }
     if arguments.target.json {
         let boxes: Vec<Value> = answer.boxes.iter().map(pair).collect();
         let mut all = json!({
-            "boxes": boxes, "looked_at": looked_at, "left": answer.left, "unknown": answer.unknown,
+            "boxes": boxes, "looked_at": bytes_scanned, "left": answer.bytes_candidate, "unknown": answer.unknown,
             "total": answer.total,
         });
         if arguments.values.is_some() {
@@ -183,7 +183,7 @@ pub(super) fn query(arguments: &Query) -> Outcome {
         for slab in &answer.boxes {
             say!("{}", range(slab));
         }
-        let (left, part) = (bytes(answer.left), percent(answer.left, answer.total));
+        let (left, part) = (bytes(answer.bytes_candidate), percent(answer.bytes_candidate, answer.total));
         say!("{} boxes, {left} of {} ({part})", answer.boxes.len(), bytes(answer.total));
     }
     if answer.unknown > 0 {
@@ -195,7 +195,7 @@ pub(super) fn query(arguments: &Query) -> Outcome {
 
 fn top(top: &Top, json: bool) -> Outcome {
     if json {
-        let shards = top.shards.iter().map(|shard: &Shard| {
+        let shards = top.zones.iter().map(|shard: &ZoneStats| {
             json!({
                 "value": number(shard.value), "index": shard.index, "box": pair(&shard.slab),
                 "summary": summary(&shard.statistics), "writer": shard.writer.map(|writer| writer.to_string()),
@@ -203,10 +203,10 @@ fn top(top: &Top, json: bool) -> Outcome {
             })
         });
         let shards: Vec<Value> = shards.collect();
-        say!("{}", json!({ "shards": shards, "looked_at": top.looked_at, "total": top.total }));
+        say!("{}", json!({ "shards": shards, "looked_at": top.bytes_scanned, "total": top.total }));
         return Ok(());
     }
-    for shard in &top.shards {
+    for shard in &top.zones {
         let mut line = text(shard.value);
         if let Some(at) = &shard.index {
             line.push_str(&format!(" at {}", index(at)));

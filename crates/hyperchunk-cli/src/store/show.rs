@@ -6,7 +6,7 @@ use crate::progress::bytes;
 use crate::source::StoreOptions;
 use clap::Args;
 use hyperchunk::store::status::{LogState, Skeleton, Status as State};
-use hyperchunk::store::verify::{self, Verified};
+use hyperchunk::store::verify::{self, VerifyReport};
 use hyperchunk_udf::escape::escape;
 use serde_json::json;
 use std::path::{Path, PathBuf};

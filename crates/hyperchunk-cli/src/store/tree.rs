@@ -3,7 +3,7 @@
 use crate::Outcome;
 use crate::progress::bytes;
 use clap::Args;
-use hyperchunk::store::tree::{self, Exported};
+use hyperchunk::store::tree::{self, ExportReport};
 use hyperchunk::write::CreateOptions;
 use hyperchunk::{File, OpenOptions};
 use hyperchunk_udf::escape::escape;
@@ -60,8 +60,8 @@ pub(super) fn import(arguments: &Import) -> Outcome {
     Ok(())
 }
 
-fn print(path: &Path, done: &Exported, as_json: bool) {
-    let Exported { groups, datasets, datatypes, attributes, .. } = *done;
+fn print(path: &Path, done: &ExportReport, as_json: bool) {
+    let ExportReport { groups, datasets, datatypes, attributes, .. } = *done;
     if as_json {
         say!(
             "{}",

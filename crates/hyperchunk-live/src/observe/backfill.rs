@@ -6,7 +6,7 @@ use crate::of_function;
 use hyperchunk::io::Locking;
 use hyperchunk::select::{Axis, Choice};
 use hyperchunk::store::commit::{CommitOptions, commit};
-use hyperchunk::store::{Definition, Known, LogWriter, Manifest, Slab, Ticket, WriterOptions};
+use hyperchunk::store::{Definition, KnownStore, LogWriter, Manifest, Slab, Ticket, WriterOptions};
 use hyperchunk::{File, OpenOptions};
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use std::collections::HashSet;
@@ -23,7 +23,7 @@ const WORTH: usize = 8;
 pub struct Backfill<'a> {
     path: PathBuf,
     analysis: &'a Analysis,
-    known: Known,
+    known: KnownStore,
     definitions: Vec<Definition>,
     /// Boxes, each with the index of its dataset.
     boxes: Vec<(usize, Slab)>,
@@ -55,7 +55,7 @@ impl<'a> Backfill<'a> {
             boxes.extend(unseen.into_iter().map(|slab| (definitions.len(), slab)));
             definitions.push(stored.definition.clone());
         }
-        let known = Known { store: manifest.store, epoch: manifest.number, seen: None };
+        let known = KnownStore { store: manifest.store, epoch: manifest.number, seen: None };
         Ok(Self { path, analysis, known, definitions, boxes })
     }
 
@@ -151,7 +151,7 @@ impl<'a> Backfill<'a> {
                 let axes = slab.start.iter().zip(&slab.count);
                 let axes = axes.map(|(start, count)| Axis::range(*start..start.saturating_add(*count)));
                 dataset.read(&Choice::Axes(axes.collect()), &mut bytes)?;
-                writer.look_at(number, &slab, &bytes)
+                writer.replay(number, &slab, &bytes)
             };
             read().map_err(of_engine)?;
         }

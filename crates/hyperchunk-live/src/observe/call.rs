@@ -5,7 +5,7 @@ use super::{Analysis, make};
 use crate::inputs::in_memory;
 use crate::of_function;
 use hyperchunk::convert::Conversion;
-use hyperchunk::store::pairs::Pairs;
+use hyperchunk::store::analysis_values::Pairs;
 use hyperchunk::store::{Definition, Slab};
 use hyperchunk_udf::datatype::{Datatype, ElementType};
 use hyperchunk_udf::error::{Error, ErrorKind, Result};

@@ -2,9 +2,9 @@
 
 use super::Analysis;
 use hyperchunk::Result;
+use hyperchunk::store::analysis_values::Pairs;
 use hyperchunk::store::observer::{Entry, Findings};
-use hyperchunk::store::pairs::Pairs;
-use hyperchunk::store::{LogWriter, MOST_ENTRIES, Slab};
+use hyperchunk::store::{LogWriter, MAX_PAGE_ENTRIES, Slab};
 
 /// Approximate size in bytes at which a page is written.
 const FULL: usize = 1 << 20;
@@ -29,7 +29,7 @@ impl Kept {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.size > FULL || self.entries.len() as u64 >= MOST_ENTRIES
+        self.size > FULL || self.entries.len() as u64 >= MAX_PAGE_ENTRIES
     }
 
     /// Returns the results to merge.

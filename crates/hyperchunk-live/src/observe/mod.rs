@@ -15,8 +15,8 @@ pub use make::{Making, backend, make};
 
 use crate::of_engine;
 use call::Worker;
-use hyperchunk::store::observer::{AnalysisId, Observer, Seen};
-use hyperchunk::store::pairs::{Pairs, Rule};
+use hyperchunk::store::analysis_values::{Pairs, Rule};
+use hyperchunk::store::observer::{AnalysisId, Observer, WriteEvent};
 use hyperchunk::store::{self, Definition, LogWriter};
 use hyperchunk_udf::audit;
 use hyperchunk_udf::datatype::ElementType;
@@ -57,7 +57,7 @@ impl Analysis {
     /// `Invalid` if the record or its signature is invalid; errors of [`Record::parse_analysis`].
     pub fn of(bytes: &[u8]) -> Result<Self> {
         // The identity precedes the record in a page.
-        if bytes.len() as u64 + 16 > store::LARGEST_PAGE {
+        if bytes.len() as u64 + 16 > store::MAX_PAGE_BYTES {
             let message = format!("the record of the analysis has {} bytes: more than a page", bytes.len());
             return Err(Error::new(ErrorKind::Limit, message));
         }
@@ -224,7 +224,7 @@ impl Analyses {
 }
 
 impl Observer for Analyses {
-    fn wrote(&self, writer: &LogWriter, seen: &Seen<'_>) -> hyperchunk::Result<()> {
+    fn wrote(&self, writer: &LogWriter, seen: &WriteEvent<'_>) -> hyperchunk::Result<()> {
         let definition = writer.dataset(seen.dataset)?.definition;
         let mut first = Ok(());
         for running in self.0.iter().filter(|known| known.analysis.declaration.sees(&definition.path)) {
@@ -259,7 +259,12 @@ impl Running {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wrote(&self, writer: &LogWriter, definition: &Definition, seen: &Seen<'_>) -> hyperchunk::Result<()> {
+    fn wrote(
+        &self,
+        writer: &LogWriter,
+        definition: &Definition,
+        seen: &WriteEvent<'_>,
+    ) -> hyperchunk::Result<()> {
         let failure = self.analysis.declaration.failure;
         let mut state = self.state();
         if let Entry::Vacant(kept) = state.kept.entry(seen.dataset) {
@@ -391,7 +396,7 @@ impl Running {
 
     fn merge(&self, state: &mut State, definition: &Definition, one: &Pairs, other: &Pairs) -> Option<Pairs> {
         if !self.rules.is_empty() {
-            return one.merged(other, &self.rules).ok();
+            return one.merge(other, &self.rules).ok();
         }
         if state.cannot_merge || state.in_a_row >= PATIENCE {
             return None;

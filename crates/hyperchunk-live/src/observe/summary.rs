@@ -2,8 +2,8 @@
 
 use super::{Analysis, bands, merged};
 use crate::of_function;
-use hyperchunk::store::pairs::Pairs;
-use hyperchunk::store::results::{self, Known, Results};
+use hyperchunk::store::analysis_values::Pairs;
+use hyperchunk::store::results::{self, Results, StoreAnalysis};
 use hyperchunk::store::{AnalysisId, Definition, Manifest, Slab};
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use std::collections::HashSet;
@@ -13,7 +13,7 @@ use std::path::Path;
 #[derive(Debug)]
 pub struct Listed {
     /// Entry of the store.
-    pub known: Known,
+    pub known: StoreAnalysis,
     /// Verified analysis.
     pub analysis: Result<Analysis>,
 }
@@ -57,7 +57,7 @@ pub fn list(path: &Path, manifest: &Manifest) -> Result<Vec<Listed>> {
 }
 
 /// Verifies that the record of the store is valid and belongs to the analysis.
-fn checked(known: &Known) -> Result<Analysis> {
+fn checked(known: &StoreAnalysis) -> Result<Analysis> {
     if Analysis::id_of(&known.record) != known.analysis {
         let message = "the record is not the one that the analysis is named after: it was changed";
         return Err(Error::new(ErrorKind::Invalid, message));
@@ -83,8 +83,8 @@ pub fn of(path: &Path, manifest: &Manifest, dataset: &[u8]) -> Result<Vec<Summar
             let mut merged: Option<Pairs> = None;
             for pairs in all {
                 merged = Some(match merged {
-                    None => pairs.merged(&Pairs::default(), &rules).ok()?,
-                    Some(before) => before.merged(pairs, &rules).ok()?,
+                    None => pairs.merge(&Pairs::default(), &rules).ok()?,
+                    Some(before) => before.merge(pairs, &rules).ok()?,
                 });
             }
             merged

@@ -1,7 +1,7 @@
 //! Findings about a file, with advice.
 
 use super::{Assumptions, DatasetReport, Report};
-use crate::survey::{Found, Surveyed};
+use crate::survey::{SurveyReport, SurveyedDataset};
 use hyperchunk_format::codec;
 use hyperchunk_format::model::Layout;
 use std::collections::HashSet;
@@ -46,7 +46,7 @@ const SMALL_DATASET: u64 = 8 << 20;
 const COMPRESSORS: [u16; 15] =
     [1, 4, 307, 32000, 32001, 32003, 32004, 32008, 32012, 32013, 32015, 32017, 32024, 32026, 32028];
 
-pub(super) fn findings(report: &Report, found: &Found, assumed: &Assumptions) -> Vec<Finding> {
+pub(super) fn findings(report: &Report, found: &SurveyReport, assumed: &Assumptions) -> Vec<Finding> {
     let mut all = Vec::new();
     listing(report, found, &mut all);
     chunks(report, assumed, &mut all);
@@ -78,7 +78,7 @@ fn about<'r>(
     })
 }
 
-fn listing(report: &Report, found: &Found, all: &mut Vec<Finding>) {
+fn listing(report: &Report, found: &SurveyReport, all: &mut Vec<Finding>) {
     let list = &report.list;
     let weight = match (list.rounds, list.requests) {
         (..=2, ..=4) => None,
@@ -292,12 +292,12 @@ fn larger(dataset: &DatasetReport, mean: u64) -> Vec<u64> {
 }
 
 /// Finds data that are stored in other files or datasets.
-fn elsewhere(found: &Found, all: &mut Vec<Finding>) {
-    let paths = |test: &dyn Fn(&Surveyed) -> bool| -> Vec<Vec<u8>> {
+fn elsewhere(found: &SurveyReport, all: &mut Vec<Finding>) {
+    let paths = |test: &dyn Fn(&SurveyedDataset) -> bool| -> Vec<Vec<u8>> {
         let datasets = found.datasets.iter().filter(|dataset| test(dataset));
         datasets.map(|dataset| found.path(dataset.object)).collect()
     };
-    let marked = |files: &[_]| crate::store::Marker::of(files).is_some();
+    let marked = |files: &[_]| crate::store::Marker::from_external_files(files).is_some();
     let external = paths(&|dataset| !dataset.header.external.is_empty() && !marked(&dataset.header.external));
     let sharded = paths(&|dataset| marked(&dataset.header.external));
     let virtuals = paths(&|dataset| matches!(dataset.header.layout, Layout::Virtual { .. }));
@@ -362,11 +362,11 @@ fn elsewhere(found: &Found, all: &mut Vec<Finding>) {
 }
 
 /// Returns whether a dataset is live: one of its filters is a program instead of data.
-fn is_live(dataset: &Surveyed) -> bool {
+fn is_live(dataset: &SurveyedDataset) -> bool {
     dataset.header.pipeline.iter().any(|filter| filter.id == crate::live::FILTER)
 }
 
-fn filters(report: &Report, found: &Found, all: &mut Vec<Finding>) {
+fn filters(report: &Report, found: &SurveyReport, all: &mut Vec<Finding>) {
     let mut unknown = Vec::new();
     let mut useless = Vec::new();
     for dataset in &found.datasets {

@@ -3,7 +3,7 @@
 use super::Assumptions;
 use crate::io::{NEAR, Paged, Reach, around, structure_requests};
 use crate::read::plan;
-use crate::survey::{apart, joined};
+use crate::survey::{joined, merge_ranges};
 use std::ops::Range;
 
 /// Cost of an operation.
@@ -59,14 +59,14 @@ impl Cost {
                 let around = around(range, assumed.options.block, reach, paged);
                 around.start..around.end.min(size)
             });
-            let joined = joined(&apart(pieces.collect()), NEAR, assumed.options.largest_request);
+            let joined = joined(&merge_ranges(pieces.collect()), NEAR, assumed.options.largest_request);
             let requests = joined.iter().flat_map(|(piece, _)| structure_requests(piece, &assumed.options));
             let mut requests: Vec<Range<u64>> = requests.collect();
             if index == with {
                 requests.extend(blocks(&have));
             }
             cost.round(&requests, assumed);
-            have = apart(have.into_iter().chain(joined.into_iter().map(|(piece, _)| piece)).collect());
+            have = merge_ranges(have.into_iter().chain(joined.into_iter().map(|(piece, _)| piece)).collect());
         }
         if with >= structure.len() {
             cost.round(&blocks(&have), assumed);

@@ -8,7 +8,7 @@ pub use cost::Cost;
 
 use crate::io::{Paged, RemoteOptions, RequestCost};
 use crate::read::ahead;
-use crate::survey::{ChunkedDataset, Job, Kept, Survey, Surveyed, apart};
+use crate::survey::{BlockCache, ChunkedDataset, Job, Survey, SurveyedDataset, merge_ranges};
 use crate::{Error, File, Result};
 use hyperchunk_format::model::{Chunk, ChunkIndex, Layout, LinkTarget};
 use hyperchunk_format::parse::message::file_space::FileSpace;
@@ -127,7 +127,7 @@ fn look(file: &File, assumed: &Assumptions, progress: &dyn Fn(Stage)) -> Result<
     let source = &*file.0.source;
     let limits = &file.options().limits;
     let size = source.size();
-    let mut fetch = Kept::new(source);
+    let mut fetch = BlockCache::new(source);
     let mut survey = Survey::new(&mut fetch, limits)?;
     let jobs = Job::root(&mut survey.found, survey.superblock.root);
     survey.run_with(jobs, &|found| progress(Stage::Objects(found)))?;
@@ -177,7 +177,7 @@ fn look(file: &File, assumed: &Assumptions, progress: &dyn Fn(Stage)) -> Result<
 fn read(
     survey: &mut Survey<'_>,
     names: &[&[u8]],
-    dataset: &Surveyed,
+    dataset: &SurveyedDataset,
     (size, paged): (u64, Option<Paged>),
     assumed: &Assumptions,
 ) -> Result<DatasetReport> {
@@ -277,5 +277,5 @@ fn places<'c>(chunks: impl Iterator<Item = &'c Chunk>, base: u64, size: u64) -> 
         let start = base.saturating_add(chunk.address).min(size);
         start..start.saturating_add(chunk.size).min(size)
     };
-    apart(chunks.map(place).filter(|range| !range.is_empty()).collect())
+    merge_ranges(chunks.map(place).filter(|range| !range.is_empty()).collect())
 }

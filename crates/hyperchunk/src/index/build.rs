@@ -1,9 +1,9 @@
 //! Building of an index.
 
 use super::Identity;
-use super::layout::{self, Packed};
+use super::layout::{self, CompressedSection};
 use super::packed::{pack, put};
-use crate::survey::{ChunkedDataset, Job, SourceFetch, Survey, Surveyed};
+use crate::survey::{ChunkedDataset, Job, SourceFetch, Survey, SurveyedDataset};
 use crate::{Error, File, Result};
 use hyperchunk_format::model::{Chunk, Name};
 use std::collections::HashMap;
@@ -11,17 +11,17 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// A section of the structure ends after this many bytes.
-const SECTION: usize = 1 << 20;
+const SECTION_BYTES: usize = 1 << 20;
 /// Number of datasets whose chunks are looked up together.
-const AT_ONCE: usize = 256;
+const DATASETS_PER_LOOKUP: usize = 256;
 
 /// Chunks from an external source, by dataset path. For these datasets, the file's own chunk index is not
 /// read.
-pub type Tables = HashMap<Vec<u8>, Known>;
+pub type Tables = HashMap<Vec<u8>, DatasetChunks>;
 
 /// The chunks of a dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Known {
+pub struct DatasetChunks {
     /// The extent of a chunk.
     pub chunk: Vec<u64>,
     /// Its chunks; addresses count from the start of the file.
@@ -32,7 +32,7 @@ pub struct Known {
 
 /// A new index.
 #[derive(Debug)]
-pub struct Built {
+pub struct NewIndex {
     /// Its bytes.
     pub bytes: Vec<u8>,
     /// Number of objects in the file.
@@ -54,14 +54,14 @@ impl super::Index {
     ///
     /// # Errors
     /// The errors of the file's source; Invalid if its version is unknown, or `known` is not of this file.
-    pub fn build(file: &File, known: &Tables) -> Result<Built> {
+    pub fn build(file: &File, known: &Tables) -> Result<NewIndex> {
         build(file, known).map_err(|error| file.name(error))
     }
 }
 
-fn build(file: &File, known: &Tables) -> Result<Built> {
+fn build(file: &File, known: &Tables) -> Result<NewIndex> {
     let source = &*file.0.source;
-    let identity = Identity::of(source)
+    let identity = Identity::from_source(source)
         .ok_or_else(|| Error::invalid("no index can be made: the file's version cannot be told"))?;
     let limits = &file.options().limits;
     let mut fetch = SourceFetch(source);
@@ -74,24 +74,24 @@ fn build(file: &File, known: &Tables) -> Result<Built> {
     for parts in sections(&parts) {
         let (span, bytes) = section(parts);
         bytes_of_structure += bytes.len() as u64;
-        structure.push((span, Packed::new(&bytes)?));
+        structure.push((span, CompressedSection::new(&bytes)?));
     }
     let datasets = std::mem::take(&mut survey.found.datasets);
     let mut tables = Vec::new();
     let mut without_tables: u64 = 0;
-    for datasets in datasets.chunks(AT_ONCE) {
+    for datasets in datasets.chunks(DATASETS_PER_LOOKUP) {
         // Chunk indexes are not part of the structure, and may be large.
         survey.forget();
         let jobs = datasets.iter().filter_map(|dataset| {
             let indexed = ChunkedDataset::new(&dataset.header)?.is_indexed();
-            let known = known_of(known, dataset, &survey.found.path(dataset.object)).is_some();
+            let known = find_chunks(known, dataset, &survey.found.path(dataset.object)).is_some();
             (indexed && !known).then(|| Job::Chunks(dataset.object, Arc::clone(&dataset.header)))
         });
         survey.run(jobs.collect())?;
         for dataset in datasets {
             let path = survey.found.path(dataset.object);
             let Some(chunked) = ChunkedDataset::new(&dataset.header) else { continue };
-            let chunks = match known_of(known, dataset, &path) {
+            let chunks = match find_chunks(known, dataset, &path) {
                 Some(known) => place(known, &chunked, survey.superblock.base, source.size())
                     .map_err(|error| error.object(Name::from(&*path)))?,
                 None => match survey.found.chunks.remove(&dataset.object) {
@@ -104,7 +104,7 @@ fn build(file: &File, known: &Tables) -> Result<Built> {
             };
             let address = survey.found.objects.get(dataset.object).map(|object| object.address);
             if let Some((address, bytes)) = address.zip(pack(&chunked.grid, &chunks)) {
-                tables.push((address, chunks.len() as u64, Packed::new(&bytes)?));
+                tables.push((address, chunks.len() as u64, CompressedSection::new(&bytes)?));
             }
         }
     }
@@ -112,7 +112,7 @@ fn build(file: &File, known: &Tables) -> Result<Built> {
     let errors = failed.map(|(object, error)| (survey.found.path(object), error)).collect();
     tables.sort_by_key(|(address, ..)| *address);
     let bytes = layout::encode(&identity, &structure, &tables)?;
-    Ok(Built {
+    Ok(NewIndex {
         objects: survey.found.objects.len(),
         datasets: datasets.len(),
         chunks: tables.iter().map(|(_, count, _)| count).sum::<u64>().saturating_add(without_tables),
@@ -124,12 +124,12 @@ fn build(file: &File, known: &Tables) -> Result<Built> {
 }
 
 /// Returns a dataset's chunks from the external source.
-fn known_of<'k>(known: &'k Tables, dataset: &Surveyed, path: &[u8]) -> Option<&'k Known> {
+fn find_chunks<'k>(known: &'k Tables, dataset: &SurveyedDataset, path: &[u8]) -> Option<&'k DatasetChunks> {
     known.get(path).filter(|known| known.filters == dataset.header.pipeline.len())
 }
 
 /// Checks external chunks and sorts them, with addresses relative to the file's base.
-fn place(known: &Known, dataset: &ChunkedDataset<'_>, base: u64, size: u64) -> Result<Vec<Chunk>> {
+fn place(known: &DatasetChunks, dataset: &ChunkedDataset<'_>, base: u64, size: u64) -> Result<Vec<Chunk>> {
     if known.chunk != dataset.chunked.dims {
         let message = format!(
             "the references do not fit the file: chunks of {:?}, and the dataset has chunks of {:?}",
@@ -167,7 +167,7 @@ fn sections<'p, 'b>(parts: &'p [(u64, &'b [u8])]) -> impl Iterator<Item = &'p [(
         let mut bytes = 0;
         let end = rest.iter().position(|(_, part)| {
             bytes += part.len();
-            bytes >= SECTION
+            bytes >= SECTION_BYTES
         });
         let (section, left) = rest.split_at(end.map_or(rest.len(), |end| end + 1));
         rest = left;

@@ -10,12 +10,12 @@ use std::io::Read as _;
 use std::ops::Range;
 
 /// Size of the header: signature, version, flags, the head's length, the whole length, a digest.
-pub(crate) const HEADER: usize = 8 + 2 + 2 + 4 + 8 + 32;
+pub(crate) const HEADER_BYTES: usize = 8 + 2 + 2 + 4 + 8 + 32;
 
 /// Maximum size in bytes of such a file.
-const LARGEST: u64 = 4 << 30;
+const MAX_FILE_BYTES: u64 = 4 << 30;
 /// Number of bytes read first, before the sizes are known.
-const FIRST: usize = 64 << 10;
+const FIRST_READ_BYTES: usize = 64 << 10;
 
 /// A kind of file in this format.
 pub(crate) struct Frame {
@@ -36,7 +36,7 @@ impl Frame {
     ) -> Result<Vec<u8>> {
         let length =
             u32::try_from(head.len()).map_err(|_| Error::limit("more datasets than there is room for"))?;
-        let whole = HEADER + head.len() + sections.clone().map(<[u8]>::len).sum::<usize>();
+        let whole = HEADER_BYTES + head.len() + sections.clone().map(<[u8]>::len).sum::<usize>();
         let mut bytes = Vec::with_capacity(whole);
         bytes.extend_from_slice(self.signature);
         bytes.extend_from_slice(&self.version.to_le_bytes());
@@ -54,8 +54,8 @@ impl Frame {
     /// justify.
     pub(crate) fn read(&self, source: &dyn Source) -> Result<Vec<u8>> {
         let size = source.size();
-        if size > LARGEST {
-            return Err(Error::limit(format!("{} of more than {LARGEST} bytes", self.one)));
+        if size > MAX_FILE_BYTES {
+            return Err(Error::limit(format!("{} of more than {MAX_FILE_BYTES} bytes", self.one)));
         }
         let size = usize::try_from(size).map_err(|_| Error::limit("larger than memory"))?;
         let mut bytes = Vec::new();
@@ -69,11 +69,11 @@ impl Frame {
             bytes.resize(end, 0);
             source.read_at(start as u64, bytes.get_mut(start..).unwrap_or_default())
         };
-        fill(&mut bytes, size.min(FIRST))?;
-        if size > FIRST {
+        fill(&mut bytes, size.min(FIRST_READ_BYTES))?;
+        if size > FIRST_READ_BYTES {
             let (head, _) = self.sizes(&bytes, size as u64)?;
             fill(&mut bytes, head)?;
-            self.head_of(&bytes, size as u64)?;
+            self.parse_head(&bytes, size as u64)?;
             fill(&mut bytes, size)?;
         }
         Ok(bytes)
@@ -98,21 +98,21 @@ impl Frame {
             return Err(Error::new(ErrorKind::Truncated, message).within(self.name));
         }
         let digest = cursor.take(32)?;
-        let end = (HEADER as u64).saturating_add(u64::from(length));
+        let end = (HEADER_BYTES as u64).saturating_add(u64::from(length));
         let end = usize::try_from(end).ok().filter(|_| end <= whole);
         Ok((end.ok_or_else(|| cursor.error("a head beyond the end".into()))?, digest))
     }
 
     /// Returns the head of a file. The sections follow it.
     pub(crate) fn head<'a>(&self, bytes: &'a [u8]) -> Result<&'a [u8]> {
-        self.head_of(bytes, bytes.len() as u64)
+        self.parse_head(bytes, bytes.len() as u64)
     }
 
     /// Returns the head of a file of `whole` bytes, from its first bytes.
-    fn head_of<'a>(&self, bytes: &'a [u8], whole: u64) -> Result<&'a [u8]> {
+    fn parse_head<'a>(&self, bytes: &'a [u8], whole: u64) -> Result<&'a [u8]> {
         let (end, digest) = self.sizes(bytes, whole)?;
-        let before = bytes.get(..HEADER - 32).unwrap_or_default();
-        let head = bytes.get(HEADER..end).unwrap_or_default();
+        let before = bytes.get(..HEADER_BYTES - 32).unwrap_or_default();
+        let head = bytes.get(HEADER_BYTES..end).unwrap_or_default();
         if Sha256::new().chain_update(before).chain_update(head).finalize()[..] != *digest {
             return Err(Error::corrupt("its digest is wrong: it is damaged").within(self.name));
         }
@@ -149,12 +149,12 @@ pub(crate) fn pack(bytes: &[u8], level: i32) -> Result<Vec<u8>> {
 
 /// A section's location, and its uncompressed size in bytes.
 #[derive(Debug)]
-pub(crate) struct Stored {
+pub(crate) struct SectionLocation {
     pub(crate) place: Range<usize>,
     pub(crate) length: u64,
 }
 
-impl Stored {
+impl SectionLocation {
     /// Reads a section's two sizes. The section starts at `at`, where the one before ends, and must end by
     /// `whole`.
     pub(crate) fn take(cursor: &mut Cursor<'_>, at: &mut usize, whole: usize) -> Result<Self> {

@@ -1,7 +1,7 @@
 //! Format of an index: a header, a directory, and compressed sections.
 
 use super::Identity;
-use super::frame::{Frame, HEADER, Stored, pack, put_identity, take_identity};
+use super::frame::{Frame, HEADER_BYTES, SectionLocation, pack, put_identity, take_identity};
 use super::packed::{put, take};
 use crate::Result;
 use hyperchunk_format::Cursor;
@@ -12,11 +12,11 @@ pub(super) const INDEX: Frame =
 pub(super) const STRUCTURE: &str = "structure in an index";
 
 /// Maximum size in bytes of a chunk in a table: address, size, mask, and its place.
-pub(super) const CHUNK_BYTES: u64 = 10 + 10 + 5 + 20;
+pub(super) const MAX_CHUNK_ENTRY_BYTES: u64 = 10 + 10 + 5 + 20;
 /// Maximum size in bytes of a table without its chunks: its grid, flags and a size.
-pub(super) const TABLE_BYTES: u64 = 10 + 32 * 10 + 1 + 10;
+pub(super) const MAX_TABLE_HEAD_BYTES: u64 = 10 + 32 * 10 + 1 + 10;
 /// Maximum length in bytes of a file's version.
-const LONGEST: u64 = 4096;
+const MAX_VERSION_BYTES: u64 = 4096;
 
 /// The contents of an index, with their locations.
 pub(super) struct Directory {
@@ -31,7 +31,7 @@ pub(super) struct Directory {
 pub(super) struct Section {
     /// The part of the file that contains its ranges.
     pub(super) span: Range<u64>,
-    pub(super) stored: Stored,
+    pub(super) stored: SectionLocation,
 }
 
 /// The chunks of a dataset.
@@ -39,7 +39,7 @@ pub(super) struct Table {
     /// The address of the dataset's header.
     pub(super) object: u64,
     pub(super) count: u64,
-    pub(super) stored: Stored,
+    pub(super) stored: SectionLocation,
 }
 
 impl Section {
@@ -57,18 +57,18 @@ impl Table {
 }
 
 /// The compressed bytes of a new section, and their uncompressed size.
-pub(super) struct Packed {
+pub(super) struct CompressedSection {
     bytes: Vec<u8>,
     length: u64,
 }
 
-impl Packed {
+impl CompressedSection {
     pub(super) fn new(bytes: &[u8]) -> Result<Self> {
         Ok(Self { bytes: pack(bytes, 9)?, length: bytes.len() as u64 })
     }
 }
 
-impl Packed {
+impl CompressedSection {
     /// Returns the compressed size in bytes.
     pub(super) fn stored(&self) -> u64 {
         self.bytes.len() as u64
@@ -78,8 +78,8 @@ impl Packed {
 /// Encodes an index.
 pub(super) fn encode(
     identity: &Identity,
-    structure: &[(Range<u64>, Packed)],
-    tables: &[(u64, u64, Packed)],
+    structure: &[(Range<u64>, CompressedSection)],
+    tables: &[(u64, u64, CompressedSection)],
 ) -> Result<Vec<u8>> {
     let mut directory = Vec::new();
     put_identity(&mut directory, identity);
@@ -109,8 +109,8 @@ pub(super) fn encode(
 /// its own.
 pub(super) fn parse(bytes: &[u8]) -> Result<Directory> {
     let directory = INDEX.head(bytes)?;
-    let at = HEADER + directory.len();
-    let mut cursor = Cursor::new(directory, INDEX.name, HEADER as u64);
+    let at = HEADER_BYTES + directory.len();
+    let mut cursor = Cursor::new(directory, INDEX.name, HEADER_BYTES as u64);
     let directory = entries(&mut cursor, at, bytes.len())?;
     if cursor.left() > 0 {
         return Err(cursor.error(format!("{} bytes too many", cursor.left())));
@@ -119,9 +119,9 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Directory> {
 }
 
 fn entries(cursor: &mut Cursor<'_>, mut at: usize, whole: usize) -> Result<Directory> {
-    let identity = take_identity(cursor, LONGEST)?;
+    let identity = take_identity(cursor, MAX_VERSION_BYTES)?;
     let size = identity.size;
-    let mut stored = |cursor: &mut Cursor<'_>| Stored::take(cursor, &mut at, whole);
+    let mut stored = |cursor: &mut Cursor<'_>| SectionLocation::take(cursor, &mut at, whole);
     // Each entry has at least four bytes.
     let fits = |cursor: &Cursor<'_>, count: u64| {
         let count = usize::try_from(count).ok().filter(|count| *count <= cursor.left() / 4);

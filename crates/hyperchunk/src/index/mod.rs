@@ -8,9 +8,9 @@ mod layout;
 mod packed;
 mod view;
 
-pub use build::{Built, Known, Tables};
+pub use build::{DatasetChunks, NewIndex, Tables};
 pub(crate) use packed::{put, take};
-pub(crate) use view::Indexed;
+pub(crate) use view::IndexedView;
 
 use crate::companion::{self, Trust};
 use crate::io::{self, LocalFile, Source};
@@ -86,7 +86,7 @@ impl Identity {
 
     /// Returns the identity of a source; `None` if its versions cannot be told apart.
     #[must_use]
-    pub fn of(source: &dyn Source) -> Option<Self> {
+    pub fn from_source(source: &dyn Source) -> Option<Self> {
         source.version().map(|version| Self { size: source.size(), version })
     }
 
@@ -95,7 +95,7 @@ impl Identity {
     pub fn now(source: &dyn Source) -> Option<Self> {
         match source.file() {
             Some(file) => io::now(file).map(|(size, version)| Self { size, version }),
-            None => Self::of(source),
+            None => Self::from_source(source),
         }
     }
 }
@@ -234,7 +234,10 @@ impl Index {
             let message = format!("{} chunks in a file of {} bytes", table.count, self.identity().size);
             return Err(Error::limit(message).within(packed::NAME).file(&self.name));
         }
-        let most = table.count.saturating_mul(layout::CHUNK_BYTES).saturating_add(layout::TABLE_BYTES);
+        let most = table
+            .count
+            .saturating_mul(layout::MAX_CHUNK_ENTRY_BYTES)
+            .saturating_add(layout::MAX_TABLE_HEAD_BYTES);
         let bytes = table.unpack(&self.bytes, most);
         let chunks = bytes.and_then(|bytes| packed::unpack(&bytes, grid, table.count, end));
         chunks.map(Some).map_err(|error| error.file(&self.name))
@@ -311,7 +314,7 @@ pub(crate) fn find(
     source: &dyn Source,
     limits: &Limits,
 ) -> Result<(Option<Arc<Index>>, IndexState)> {
-    let identity = Identity::of(source);
+    let identity = Identity::from_source(source);
     let used = |index: Arc<Index>| {
         index.check(identity.as_ref())?;
         let state = IndexState::Used(index.name.clone());

@@ -7,11 +7,11 @@ use hyperchunk_format::model::Chunk;
 pub(super) const NAME: &str = "chunk table of an index";
 
 /// Flag: some places have no chunk; runs of chunks are listed.
-const SPARSE: u8 = 1;
+const SPARSE_FLAG: u8 = 1;
 /// Flag: chunks have different sizes.
-const SIZES: u8 = 2;
+const SIZES_FLAG: u8 = 2;
 /// Flag: some chunks have a filter mask.
-const MASKS: u8 = 4;
+const MASKS_FLAG: u8 = 4;
 
 /// Appends a number as a varint: seven bits a byte, the lowest first.
 pub(crate) fn put(to: &mut Vec<u8>, mut number: u64) {
@@ -72,19 +72,19 @@ pub(super) fn pack(grid: &[u64], chunks: &[Chunk]) -> Option<Vec<u8>> {
     let first = chunks.first();
     let mut flags = 0;
     if places != chunks.len() as u64 {
-        flags |= SPARSE;
+        flags |= SPARSE_FLAG;
     }
     if chunks.iter().any(|chunk| Some(chunk.size) != first.map(|first| first.size)) {
-        flags |= SIZES;
+        flags |= SIZES_FLAG;
     }
     if chunks.iter().any(|chunk| chunk.filter_mask != 0) {
-        flags |= MASKS;
+        flags |= MASKS_FLAG;
     }
     let mut bytes = Vec::new();
     put(&mut bytes, grid.len() as u64);
     grid.iter().for_each(|count| put(&mut bytes, *count));
     bytes.push(flags);
-    if flags & SPARSE != 0 {
+    if flags & SPARSE_FLAG != 0 {
         let mut next = 0;
         for run in numbers.chunk_by(|a, b| a + 1 == *b) {
             let (start, count) = (run.first().copied().unwrap_or(0), run.len() as u64);
@@ -93,13 +93,13 @@ pub(super) fn pack(grid: &[u64], chunks: &[Chunk]) -> Option<Vec<u8>> {
             next = start + count;
         }
     }
-    if flags & SIZES == 0 {
+    if flags & SIZES_FLAG == 0 {
         put(&mut bytes, first.map_or(0, |first| first.size));
     } else {
         let before = std::iter::once(0).chain(chunks.iter().map(|chunk| chunk.size));
         before.zip(chunks).for_each(|(before, chunk)| put(&mut bytes, zigzag(before, chunk.size)));
     }
-    if flags & MASKS != 0 {
+    if flags & MASKS_FLAG != 0 {
         chunks.iter().for_each(|chunk| put(&mut bytes, chunk.filter_mask.into()));
     }
     let ends = chunks.iter().map(|chunk| chunk.address.wrapping_add(chunk.size));
@@ -126,7 +126,7 @@ pub(super) fn unpack(bytes: &[u8], grid: &[u64], count: u64, end: u64) -> Result
     let total = usize::try_from(count).ok().filter(|total| *total <= cursor.left());
     let total = total.ok_or_else(|| cursor.error(format!("{count} chunks in {} bytes", cursor.left())))?;
     let flags = cursor.u8()?;
-    if flags > SPARSE | SIZES | MASKS {
+    if flags > SPARSE_FLAG | SIZES_FLAG | MASKS_FLAG {
         return Err(Error::unsupported(format!("flags {flags:#04x}")).within(NAME));
     }
     let mut chunks = Vec::with_capacity(total);
@@ -137,7 +137,7 @@ pub(super) fn unpack(bytes: &[u8], grid: &[u64], count: u64, end: u64) -> Result
             advance(&mut scaled, grid);
         }
     };
-    if flags & SPARSE == 0 {
+    if flags & SPARSE_FLAG == 0 {
         if count != places {
             return Err(cursor.error(format!("{count} chunks for {places} places")));
         }
@@ -158,7 +158,7 @@ pub(super) fn unpack(bytes: &[u8], grid: &[u64], count: u64, end: u64) -> Result
             (next, left) = (stop, rest);
         }
     }
-    if flags & SIZES == 0 {
+    if flags & SIZES_FLAG == 0 {
         let size = take(&mut cursor)?;
         chunks.iter_mut().for_each(|chunk| chunk.size = size);
     } else {
@@ -168,7 +168,7 @@ pub(super) fn unpack(bytes: &[u8], grid: &[u64], count: u64, end: u64) -> Result
             chunk.size = size;
         }
     }
-    if flags & MASKS != 0 {
+    if flags & MASKS_FLAG != 0 {
         for chunk in &mut chunks {
             chunk.filter_mask = u32::try_from(take(&mut cursor)?)
                 .map_err(|_| cursor.error("a filter mask of more than 32 bits".into()))?;

@@ -16,9 +16,9 @@ const FIXTURES: [(&str, &[u8]); 6] = [
 
 /// A file in memory that counts its reads.
 #[derive(Debug)]
-struct Counted(Vec<u8>, AtomicU64);
+struct CountingSource(Vec<u8>, AtomicU64);
 
-impl Counted {
+impl CountingSource {
     fn new(bytes: &[u8]) -> Arc<Self> {
         Arc::new(Self(bytes.to_vec(), AtomicU64::new(0)))
     }
@@ -28,7 +28,7 @@ impl Counted {
     }
 }
 
-impl Source for Counted {
+impl Source for CountingSource {
     fn size(&self) -> u64 {
         self.0.len() as u64
     }
@@ -43,7 +43,7 @@ impl Source for Counted {
     }
 }
 
-fn open(source: &Arc<Counted>, index: IndexOption) -> Result<File> {
+fn open(source: &Arc<CountingSource>, index: IndexOption) -> Result<File> {
     let options = OpenOptions { index, external: crate::ExternalPolicy::Never, ..OpenOptions::default() };
     File::from_source(Arc::clone(source) as Arc<dyn Source>, None, &options)
 }
@@ -106,7 +106,7 @@ fn describe_object(object: &Object) -> String {
 /// Checks that a file with its index gives the same, and that no structure is read. Returns the sizes:
 /// index, chunks.
 fn check(name: &str, bytes: &[u8]) -> (usize, u64) {
-    let source = Counted::new(bytes);
+    let source = CountingSource::new(bytes);
     let file = open(&source, IndexOption::Never).unwrap();
     let expected = describe(&file);
     let built = Index::build(&file, &Tables::new()).unwrap();
@@ -147,7 +147,7 @@ fn corpus() {
         if bytes.len() > 200_000 {
             continue;
         }
-        if open(&Counted::new(&bytes), IndexOption::Never).is_ok_and(|file| file.root().is_ok()) {
+        if open(&CountingSource::new(&bytes), IndexOption::Never).is_ok_and(|file| file.root().is_ok()) {
             check(fields[0], &bytes);
             checked += 1;
         }
@@ -157,11 +157,11 @@ fn corpus() {
 
 #[test]
 fn other_files_are_refused() {
-    let source = Counted::new(FIXTURES[0].1);
+    let source = CountingSource::new(FIXTURES[0].1);
     let built = Index::build(&open(&source, IndexOption::Never).unwrap(), &Tables::new()).unwrap();
     let mut other = FIXTURES[0].1.to_vec();
     other.push(0);
-    let error = open(&Counted::new(&other), given(built.bytes.clone())).unwrap_err();
+    let error = open(&CountingSource::new(&other), given(built.bytes.clone())).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Changed);
     assert!(error.to_string().contains("test.hcindex"), "{error}");
     let memory = File::from_source(
@@ -176,7 +176,7 @@ fn other_files_are_refused() {
 #[test]
 fn damage() {
     for (name, bytes) in FIXTURES {
-        let source = Counted::new(bytes);
+        let source = CountingSource::new(bytes);
         let file = open(&source, IndexOption::Never).unwrap();
         let expected = describe(&file);
         let built = Index::build(&file, &Tables::new()).unwrap().bytes;

@@ -8,12 +8,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// A view of a file that takes bytes from the index where it has them.
-pub(crate) struct Indexed<V> {
+pub(crate) struct IndexedView<V> {
     under: V,
     index: Option<Arc<Index>>,
 }
 
-impl<V> Indexed<V> {
+impl<V> IndexedView<V> {
     pub(crate) fn new(under: V, index: Option<Arc<Index>>) -> Self {
         Self { under, index }
     }
@@ -24,7 +24,7 @@ impl<V> Indexed<V> {
     }
 }
 
-impl<V: View> View for Indexed<V> {
+impl<V: View> View for IndexedView<V> {
     fn size(&self) -> u64 {
         self.under.size()
     }

@@ -1,11 +1,11 @@
 //! Parallel copying of data.
 
-use super::Packing;
-use super::data::{Piece, pieces};
+use super::PackPlan;
+use super::data::{CopyBatch, pieces};
 use super::list::Item;
-use super::make::Made;
-use super::plan::{How, Plan};
-use super::translate::Ends;
+use super::make::CreatedObjects;
+use super::plan::{CopyMethod, Plan};
+use super::translate::AddressContext;
 use crate::io::ends_before;
 use crate::read::plan::joined_within;
 use crate::read::spread;
@@ -19,13 +19,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Numbers of pieces copied as stored, and of pieces rewritten.
 #[derive(Debug, Default)]
-pub(crate) struct Copied {
+pub(crate) struct CopyCounts {
     pub(crate) as_they_are: u64,
     pub(crate) anew: u64,
 }
 
 /// A dataset and its copy.
-struct Pair<'a> {
+struct DatasetPair<'a> {
     item: &'a Item,
     old: &'a Dataset,
     new: &'a DatasetWriter,
@@ -34,19 +34,19 @@ struct Pair<'a> {
 
 /// Copies the data of all datasets.
 pub(crate) fn copy(
-    packing: &Packing,
+    packing: &PackPlan,
     writer: &Writer,
-    made: &Made,
+    made: &CreatedObjects,
     progress: &(dyn Fn(u64) + Sync),
-) -> Result<Copied> {
+) -> Result<CopyCounts> {
     let threads = packing.threads();
     let memory = (packing.options.memory / threads.max(1) as u64).max(1);
     let pairs = packing.contents.items.iter().zip(&packing.plans).zip(&made.datasets);
     let pairs = pairs.filter_map(|((item, plan), new)| {
         let (old, plan, new) = (item.dataset.as_ref()?, plan.as_ref()?, new.as_ref()?);
-        (plan.how != How::Nothing).then_some(Pair { item, old, new, plan })
+        (plan.how != CopyMethod::Nothing).then_some(DatasetPair { item, old, new, plan })
     });
-    let pairs: Vec<Pair<'_>> = pairs.collect();
+    let pairs: Vec<DatasetPair<'_>> = pairs.collect();
     let jobs =
         pairs.iter().flat_map(|pair| match pieces(pair.old, pair.plan, memory, packing.options.cloud) {
             Ok(pieces) => Box::new(pieces.map(move |piece| Ok((pair, piece)))),
@@ -55,15 +55,15 @@ pub(crate) fn copy(
             }
         });
     let (as_they_are, anew) = (AtomicU64::new(0), AtomicU64::new(0));
-    spread(threads, jobs, Scratch::default, |scratch, job: Result<(&Pair<'_>, Piece)>| {
+    spread(threads, jobs, Scratch::default, |scratch, job: Result<(&DatasetPair<'_>, CopyBatch)>| {
         let (pair, piece) = job?;
         let done = match piece {
-            Piece::Chunks(chunks) => {
-                let count = if pair.plan.how == How::Stored { &as_they_are } else { &anew };
+            CopyBatch::Chunks(chunks) => {
+                let count = if pair.plan.how == CopyMethod::Stored { &as_they_are } else { &anew };
                 count.fetch_add(chunks.len() as u64, Ordering::Relaxed);
                 copy_chunks(pair, &chunks, scratch)
             }
-            Piece::Elements(choice) => {
+            CopyBatch::Elements(choice) => {
                 anew.fetch_add(1, Ordering::Relaxed);
                 copy_elements(packing, writer, made, pair, &choice, scratch)
             }
@@ -71,7 +71,7 @@ pub(crate) fn copy(
         progress(done.map_err(|error| pair.old.name(error))?);
         Ok(())
     })?;
-    Ok(Copied { as_they_are: as_they_are.into_inner(), anew: anew.into_inner() })
+    Ok(CopyCounts { as_they_are: as_they_are.into_inner(), anew: anew.into_inner() })
 }
 
 /// One thread's buffers.
@@ -83,13 +83,13 @@ struct Scratch {
 }
 
 /// Copies chunks; returns their size in bytes without filters.
-fn copy_chunks(pair: &Pair<'_>, chunks: &[Chunk], scratch: &mut Scratch) -> Result<u64> {
+fn copy_chunks(pair: &DatasetPair<'_>, chunks: &[Chunk], scratch: &mut Scratch) -> Result<u64> {
     let Some(chunked) = pair.old.chunked() else { return Err(Error::invalid("a dataset without chunks")) };
     let size = chunked.dims.iter().fold(chunked.element_size, |size, dim| size.saturating_mul(*dim));
     let stored = read(pair.old, chunks, &mut scratch.bytes)?;
     let offsets: Vec<Vec<u64>> = chunks.iter().map(|chunk| offset(chunk, chunked)).collect();
     let parts = chunks.iter().zip(&offsets).zip(&stored);
-    if pair.plan.how == How::Stored {
+    if pair.plan.how == CopyMethod::Stored {
         let many: Vec<DirectChunk<'_>> = parts
             .map(|((chunk, offset), bytes)| {
                 let filters = filters(pair.old, chunked, offset);
@@ -190,20 +190,20 @@ fn read<'b>(dataset: &Dataset, chunks: &[Chunk], buffer: &'b mut Vec<u8>) -> Res
 
 /// Copies the elements of a selection of one dataset.
 pub(crate) fn copy_choice(
-    packing: &Packing,
+    packing: &PackPlan,
     writer: &Writer,
-    made: &Made,
+    made: &CreatedObjects,
     (item, old, new): (&Item, &Dataset, &DatasetWriter),
     plan: &Plan,
     choice: &Choice,
 ) -> Result<()> {
-    let pair = Pair { item, old, new, plan };
+    let pair = DatasetPair { item, old, new, plan };
     copy_elements(packing, writer, made, &pair, choice, &mut Scratch::default()).map(drop)
 }
 
 /// Returns whether these elements of a virtual dataset have no source; the new dataset's chunks then stay
 /// unallocated.
-fn is_unwritten(pair: &Pair<'_>, bytes: &[u8]) -> Result<bool> {
+fn is_unwritten(pair: &DatasetPair<'_>, bytes: &[u8]) -> Result<bool> {
     let sources = matches!(pair.old.layout(), Layout::Virtual { .. });
     if !sources || !matches!(pair.plan.layout, NewLayout::Chunked(_)) || !pair.plan.translation.is_copy() {
         return Ok(false);
@@ -214,10 +214,10 @@ fn is_unwritten(pair: &Pair<'_>, bytes: &[u8]) -> Result<bool> {
 
 /// Copies elements; returns their size in bytes.
 fn copy_elements(
-    packing: &Packing,
+    packing: &PackPlan,
     writer: &Writer,
-    made: &Made,
-    pair: &Pair<'_>,
+    made: &CreatedObjects,
+    pair: &DatasetPair<'_>,
     choice: &Choice,
     scratch: &mut Scratch,
 ) -> Result<u64> {
@@ -237,7 +237,7 @@ fn copy_elements(
             file.load_heaps(&scratch.bytes)?;
         }
         let address = |old| made.address(packing, writer, pair.item.input, old);
-        let ends = Ends { file, writer, address: &address, attribute: false };
+        let ends = AddressContext { file, writer, address: &address, attribute: false };
         pair.new.write(choice, &pair.plan.translation.run(&scratch.bytes, &ends)?)?;
     }
     Ok(bytes as u64)

@@ -1,6 +1,6 @@
 //! Division of a dataset's data into pieces for copying.
 
-use super::plan::{How, Plan};
+use super::plan::{CopyMethod, Plan};
 use super::shape::Boxes;
 use crate::slabs::slabs;
 use crate::write::NewLayout;
@@ -10,48 +10,48 @@ use hyperchunk_format::select::Choice;
 use std::collections::HashMap;
 
 /// Maximum size in bytes of the stored chunks copied at a time; a single larger chunk is allowed.
-const BATCH: u64 = 4 << 20;
+const BATCH_BYTES: u64 = 4 << 20;
 /// Maximum gap in bytes between chunks that are read together.
-const GAP: u64 = 64 << 10;
+const MAX_GAP_BYTES: u64 = 64 << 10;
 /// Maximum number of chunks copied at a time.
-const MANY: usize = 4096;
+const MAX_BATCH_CHUNKS: usize = 4096;
 
 /// A piece of a dataset.
 #[derive(Debug)]
-pub(super) enum Piece {
+pub(super) enum CopyBatch {
     /// Neighbouring chunks, in order of their place in the file.
     Chunks(Vec<Chunk>),
     /// Elements.
     Elements(Choice),
 }
 
-type Pieces = Box<dyn Iterator<Item = Piece> + Send>;
+type CopyBatches = Box<dyn Iterator<Item = CopyBatch> + Send>;
 
 /// Iterates over the pieces of a dataset; none holds more than about `memory` bytes.
-pub(super) fn pieces(dataset: &Dataset, plan: &Plan, memory: u64, in_order: bool) -> Result<Pieces> {
+pub(super) fn pieces(dataset: &Dataset, plan: &Plan, memory: u64, in_order: bool) -> Result<CopyBatches> {
     Ok(match (plan.how, &plan.layout) {
-        (How::Nothing, _) => Box::new(std::iter::empty()),
-        (How::Stored | How::Recoded, _) => {
+        (CopyMethod::Nothing, _) => Box::new(std::iter::empty()),
+        (CopyMethod::Stored | CopyMethod::Recoded, _) => {
             let remote = dataset.object().file().is_remote();
-            let batch = if remote { memory } else { BATCH };
-            let gap = if remote { u64::MAX } else { GAP };
-            Box::new(batches(stored(dataset, in_order)?, batch.min(memory), gap).map(Piece::Chunks))
+            let batch = if remote { memory } else { BATCH_BYTES };
+            let gap = if remote { u64::MAX } else { MAX_GAP_BYTES };
+            Box::new(batches(stored(dataset, in_order)?, batch.min(memory), gap).map(CopyBatch::Chunks))
         }
-        (How::Elements, NewLayout::Chunked(chunk)) => {
+        (CopyMethod::Elements, NewLayout::Chunked(chunk)) => {
             let many = boxes(plan, chunk, memory);
             match dataset.chunked() {
                 None => {
                     let keys = many.all();
-                    Box::new(keys.map(move |key| Piece::Elements(many.choice(&key))))
+                    Box::new(keys.map(move |key| CopyBatch::Elements(many.choice(&key))))
                 }
                 Some(old) => {
                     let chunks = dataset.touched()?;
                     let choices = sparse(&many, &boxes(plan, chunk, 1), &old.dims, &chunks);
-                    Box::new(choices.into_iter().map(Piece::Elements))
+                    Box::new(choices.into_iter().map(CopyBatch::Elements))
                 }
             }
         }
-        (How::Elements, _) => Box::new(slabs(dataset, memory).map(Piece::Elements)),
+        (CopyMethod::Elements, _) => Box::new(slabs(dataset, memory).map(CopyBatch::Elements)),
     })
 }
 
@@ -87,11 +87,11 @@ fn boxes(plan: &Plan, chunk: &[u64], memory: u64) -> Boxes {
 pub(super) fn new_chunks(dataset: &Dataset, plan: &Plan) -> Result<Vec<Vec<u64>>> {
     let NewLayout::Chunked(chunk) = &plan.layout else { return Ok(Vec::new()) };
     Ok(match (plan.how, dataset.chunked()) {
-        (How::Nothing, _) => Vec::new(),
-        (How::Stored | How::Recoded, _) => {
+        (CopyMethod::Nothing, _) => Vec::new(),
+        (CopyMethod::Stored | CopyMethod::Recoded, _) => {
             stored(dataset, false)?.into_iter().map(|chunk| chunk.scaled).collect()
         }
-        (How::Elements, old) => {
+        (CopyMethod::Elements, old) => {
             let boxes = boxes(plan, chunk, 1);
             match old {
                 None => boxes.all().flat_map(|key| boxes.places(&key)).collect(),
@@ -129,7 +129,7 @@ fn batches(chunks: Vec<Chunk>, most: u64, gap: u64) -> impl Iterator<Item = Vec<
         while let Some(next) = chunks.peek() {
             let last = batch.last().map_or(0, |chunk| chunk.address.saturating_add(chunk.size));
             let near = gap == u64::MAX || (next.address >= last && next.address - last <= gap);
-            if !near || bytes.saturating_add(next.size) > most || batch.len() >= MANY {
+            if !near || bytes.saturating_add(next.size) > most || batch.len() >= MAX_BATCH_CHUNKS {
                 break;
             }
             bytes += next.size;

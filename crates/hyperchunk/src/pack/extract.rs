@@ -1,7 +1,7 @@
 //! Extraction of a dataset, or of a part of it, into a file of its own.
 
 use super::filters;
-use super::translate::{Ends, Translation};
+use super::translate::{AddressContext, Translation};
 use crate::output;
 use crate::slabs::{Steps, slabs_of};
 use crate::write::{CreateOptions, DatasetOptions, DatasetWriter, NewLayout, NodeId, Writer};
@@ -17,7 +17,7 @@ pub type Part = Vec<(Steps, bool)>;
 /// Result of an extraction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Extracted {
+pub struct ExtractReport {
     /// The extent of the new dataset.
     pub dims: Vec<u64>,
     /// The size of its elements, in bytes.
@@ -39,7 +39,7 @@ pub fn extract(
     replace: bool,
     memory: u64,
     progress: &mut dyn FnMut(u64),
-) -> Result<Extracted> {
+) -> Result<ExtractReport> {
     let options = CreateOptions { replace, journal: false, ..CreateOptions::default() };
     let path = path.as_ref();
     let writer = Writer::create(path, &options)?;
@@ -59,7 +59,7 @@ fn fill(
     writer: &Writer,
     memory: u64,
     progress: &mut dyn FnMut(u64),
-) -> Result<Extracted> {
+) -> Result<ExtractReport> {
     if dataset.datatype().has_reference() {
         return Err(Error::unsupported("references: what they lead to would not be in the new file"));
     }
@@ -86,13 +86,13 @@ fn fill(
             if matches!(dataset.datatype().class, Class::Vlen { .. } | Class::VlenString { .. }) {
                 file.load_heaps(&buffer)?;
             }
-            let ends = Ends { file, writer, address: &nowhere, attribute: false };
+            let ends = AddressContext { file, writer, address: &nowhere, attribute: false };
             made.write(&to, &translation.run(&buffer, &ends)?)?;
         }
         progress(buffer.len() as u64);
     }
     let left_out = attributes(dataset, writer, made.id())?;
-    Ok(Extracted { dims, bytes, left_out })
+    Ok(ExtractReport { dims, bytes, left_out })
 }
 
 /// Returns the place of a slab's elements in the new dataset.
@@ -132,7 +132,8 @@ fn make(
     let fill = match &dataset.fill().value {
         FillWhen::User(value) if !translation.is_copy() => {
             let nowhere = |_| Ok(None);
-            let ends = Ends { file: dataset.object().file(), writer, address: &nowhere, attribute: true };
+            let ends =
+                AddressContext { file: dataset.object().file(), writer, address: &nowhere, attribute: true };
             FillWhen::User(translation.run(value, &ends)?)
         }
         value => value.clone(),
@@ -156,7 +157,7 @@ fn make(
 
 /// Adapts the filters to the new chunks; the default ones if that is not possible.
 fn pipeline(dataset: &Dataset, target: &Target<'_>) -> Result<Pipeline> {
-    match filters::adapted(dataset.pipeline(), target) {
+    match filters::adapt(dataset.pipeline(), target) {
         Err(_) => codec::preset("deflate", target),
         adapted => adapted,
     }
@@ -166,7 +167,7 @@ fn pipeline(dataset: &Dataset, target: &Target<'_>) -> Result<Pipeline> {
 fn attributes(dataset: &Dataset, writer: &Writer, to: NodeId) -> Result<Vec<Name>> {
     let nowhere = |_| Ok(None);
     let file = dataset.object().file();
-    let ends = Ends { file, writer, address: &nowhere, attribute: true };
+    let ends = AddressContext { file, writer, address: &nowhere, attribute: true };
     let mut left_out = Vec::new();
     for mut attribute in dataset.object().attributes()? {
         // The new dataset is not computed any more.

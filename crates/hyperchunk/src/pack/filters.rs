@@ -8,7 +8,7 @@ use hyperchunk_format::model::{Filter, Pipeline};
 ///
 /// # Errors
 /// Unsupported for filters whose parameters for other chunks are unknown; the errors of [`codec::filter`].
-pub(super) fn adapted(pipeline: &[Filter], target: &Target<'_>) -> Result<Pipeline> {
+pub(super) fn adapt(pipeline: &[Filter], target: &Target<'_>) -> Result<Pipeline> {
     let adapt = |old: &Filter| {
         let parameters = &old.parameters;
         // The user's part of the stored parameters.
@@ -51,11 +51,11 @@ mod tests {
             parameters: parameters.to_vec(),
         };
         let before = [filter(2, &[8]), filter(1, &[6]), filter(32000, &[4, 261, 1]), filter(3, &[])];
-        let after = adapted(&before, &target).unwrap();
+        let after = adapt(&before, &target).unwrap();
         assert_eq!(after, [filter(2, &[4]), filter(1, &[6]), filter(32000, &[4, 261, 200]), filter(3, &[])]);
         let before = [filter(32008, &[0, 4, 8, 0, 2])];
-        assert_eq!(adapted(&before, &target).unwrap()[0].parameters[2..], [4, 0, 2]);
-        let error = adapted(&[filter(32013, &[8])], &target).unwrap_err();
+        assert_eq!(adapt(&before, &target).unwrap()[0].parameters[2..], [4, 0, 2]);
+        let error = adapt(&[filter(32013, &[8])], &target).unwrap_err();
         assert!(error.message().contains("(32013)"), "{error}");
     }
 }

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 /// Maximum nesting depth of groups.
-const DEPTH: usize = 1024;
+const MAX_DEPTH: usize = 1024;
 
 /// An object of a source.
 #[derive(Debug)]
@@ -77,8 +77,8 @@ impl Contents {
             let number = self.items.len();
             self.add(input, object.named(&shown), path)?;
             if self.items[number].object.kind() == ObjectKind::Group {
-                if open.len() >= DEPTH {
-                    let message = format!("groups nest deeper than {DEPTH}");
+                if open.len() >= MAX_DEPTH {
+                    let message = format!("groups nest deeper than {MAX_DEPTH}");
                     return Err(Error::limit(message).object(shown));
                 }
                 open.push((number, 0));
@@ -113,7 +113,7 @@ impl Contents {
     }
 
     /// Iterates over the objects of a source, with their addresses, in no order.
-    pub(crate) fn of_input(&self, input: usize) -> impl Iterator<Item = (u64, usize)> + '_ {
+    pub(crate) fn input_objects(&self, input: usize) -> impl Iterator<Item = (u64, usize)> + '_ {
         self.places.get(input).into_iter().flatten().map(|(address, item)| (*address, *item))
     }
 

@@ -1,8 +1,8 @@
 //! Creation of the new file's objects, without their data.
 
-use super::Packing;
+use super::PackPlan;
 use super::list::Item;
-use super::translate::{Ends, Translation};
+use super::translate::{AddressContext, Translation};
 use crate::write::{DatasetOptions, DatasetWriter, NewLayout, NewLink, NodeId, Writer};
 use crate::{Error, Result};
 use hyperchunk_format::model::{
@@ -11,13 +11,13 @@ use hyperchunk_format::model::{
 use std::collections::HashMap;
 
 /// The created objects: for each item its object in the new file, if there is one, and its dataset.
-pub(crate) struct Made {
+pub(crate) struct CreatedObjects {
     pub(crate) nodes: Vec<Option<NodeId>>,
     pub(crate) datasets: Vec<Option<DatasetWriter>>,
     pub(super) attributes: u64,
 }
 
-impl Made {
+impl CreatedObjects {
     /// Creates an empty list for this number of items.
     pub(crate) fn new(items: usize) -> Self {
         Self { nodes: vec![None; items], datasets: vec![None; items], attributes: 0 }
@@ -31,7 +31,7 @@ impl Made {
     /// Returns the address in the new file of an object, given its address in a source.
     pub(crate) fn address(
         &self,
-        packing: &Packing,
+        packing: &PackPlan,
         writer: &Writer,
         input: usize,
         old: u64,
@@ -42,9 +42,9 @@ impl Made {
 }
 
 /// Makes all objects, their links and attributes.
-pub(super) fn make(packing: &Packing, writer: &Writer) -> Result<Made> {
+pub(super) fn make(packing: &PackPlan, writer: &Writer) -> Result<CreatedObjects> {
     let contents = &packing.contents;
-    let mut made = Made::new(contents.items.len());
+    let mut made = CreatedObjects::new(contents.items.len());
     let mut roots = HashMap::new();
     for (number, item) in contents.items.iter().enumerate() {
         let named = |error: Error| item.object.name(error);
@@ -94,7 +94,7 @@ pub(crate) fn tracked(item: &Item) -> bool {
 
 /// Makes or finds the group that a source's root group becomes.
 fn root(
-    packing: &Packing,
+    packing: &PackPlan,
     writer: &Writer,
     item: &Item,
     tracked: bool,
@@ -124,9 +124,9 @@ fn root(
 
 /// Makes the dataset of an item as planned, without its data and without a name.
 pub(crate) fn make_dataset(
-    packing: &Packing,
+    packing: &PackPlan,
     writer: &Writer,
-    made: &Made,
+    made: &CreatedObjects,
     number: usize,
     track_order: bool,
 ) -> Result<DatasetWriter> {
@@ -137,7 +137,7 @@ pub(crate) fn make_dataset(
     let address = |old| made.address(packing, writer, item.input, old);
     let mut fill = dataset.fill().clone();
     if let FillWhen::User(value) = &fill.value {
-        let ends = Ends { file: item.object.file(), writer, address: &address, attribute: true };
+        let ends = AddressContext { file: item.object.file(), writer, address: &address, attribute: true };
         fill.value = FillWhen::User(plan.translation.run(value, &ends)?);
     }
     let same_layout = matches!(
@@ -163,7 +163,13 @@ pub(crate) fn make_dataset(
     writer.create_dataset(NodeId::ROOT, b"", options)
 }
 
-fn links(packing: &Packing, writer: &Writer, made: &Made, number: usize, item: &Item) -> Result<()> {
+fn links(
+    packing: &PackPlan,
+    writer: &Writer,
+    made: &CreatedObjects,
+    number: usize,
+    item: &Item,
+) -> Result<()> {
     let contents = &packing.contents;
     for link in &item.links {
         let target = match &link.target {
@@ -186,7 +192,13 @@ fn links(packing: &Packing, writer: &Writer, made: &Made, number: usize, item: &
     Ok(())
 }
 
-fn attributes(packing: &Packing, writer: &Writer, made: &Made, number: usize, item: &Item) -> Result<u64> {
+fn attributes(
+    packing: &PackPlan,
+    writer: &Writer,
+    made: &CreatedObjects,
+    number: usize,
+    item: &Item,
+) -> Result<u64> {
     let mut all = item.object.attributes()?;
     if tracked(item) {
         all.sort_by_key(|attribute| attribute.creation_order);
@@ -208,7 +220,7 @@ fn attributes(packing: &Packing, writer: &Writer, made: &Made, number: usize, it
             continue;
         }
         let name = new.name.clone();
-        writer.set_attribute(node, new).map_err(|error| of_attribute(&name, error))?;
+        writer.set_attribute(node, new).map_err(|error| name_attribute(&name, error))?;
     }
     Ok(count)
 }
@@ -216,16 +228,16 @@ fn attributes(packing: &Packing, writer: &Writer, made: &Made, number: usize, it
 /// Translates an attribute of an item for the new file, including its references. With `detaches`, a list
 /// of dimension scales loses the missing ones.
 pub(crate) fn attribute(
-    packing: &Packing,
+    packing: &PackPlan,
     writer: &Writer,
-    made: &Made,
+    made: &CreatedObjects,
     item: &Item,
     old: Attribute,
     detaches: bool,
 ) -> Result<Attribute> {
     let address = |old| made.address(packing, writer, item.input, old);
-    let ends = Ends { file: item.object.file(), writer, address: &address, attribute: true };
-    let named = |error| of_attribute(&old.name, error);
+    let ends = AddressContext { file: item.object.file(), writer, address: &address, attribute: true };
+    let named = |error| name_attribute(&old.name, error);
     let translation =
         Translation::new(&old.datatype, item.object.file().superblock().sizes).map_err(named)?;
     let is_of_scales = detaches && old.name.as_bytes() == b"DIMENSION_LIST";
@@ -238,7 +250,7 @@ pub(crate) fn attribute(
     })
 }
 
-fn of_attribute(name: &Name, error: Error) -> Error {
+fn name_attribute(name: &Name, error: Error) -> Error {
     let message = format!("attribute {name}: {}", error.message());
     Error::new(error.kind(), message)
 }

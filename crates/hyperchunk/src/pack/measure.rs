@@ -1,18 +1,18 @@
 //! Size of a new file's structure, measured by making it once without data.
 
-use super::{Packing, data, make};
+use super::{PackPlan, data, make};
 use crate::write::{CreateOptions, FileLayout, NewLayout, Sink, Writer};
 use crate::{Error, Result};
 use std::sync::Arc;
 
 /// Maximum size of the first page, in bytes.
-const LARGEST: u64 = 1 << 30;
+const MAX_FIRST_PAGE_BYTES: u64 = 1 << 30;
 
 /// Sink that discards all writes.
 #[derive(Debug)]
-struct Nowhere;
+struct NullSink;
 
-impl Sink for Nowhere {
+impl Sink for NullSink {
     fn write_at(&self, _: u64, _: &[u8]) -> Result<()> {
         Ok(())
     }
@@ -31,10 +31,10 @@ impl Sink for Nowhere {
 }
 
 /// Returns the size of a page that holds all structure.
-pub(super) fn page(packing: &Packing, options: &CreateOptions) -> Result<u64> {
+pub(super) fn page(packing: &PackPlan, options: &CreateOptions) -> Result<u64> {
     let mut options = options.clone();
-    options.layout = FileLayout::InFront { page: LARGEST };
-    let writer = Writer::create_in(Arc::new(Nowhere), None, &options)?;
+    options.layout = FileLayout::InFront { page: MAX_FIRST_PAGE_BYTES };
+    let writer = Writer::create_in(Arc::new(NullSink), None, &options)?;
     let made = make::make(packing, &writer)?;
     let parts = packing.contents.items.iter().zip(&packing.plans).zip(&made.datasets);
     for ((item, plan), new) in parts {
@@ -55,7 +55,7 @@ pub(super) fn page(packing: &Packing, options: &CreateOptions) -> Result<u64> {
         }
     }
     let size = writer.front_size()?;
-    let page = size.checked_next_power_of_two().filter(|page| *page <= LARGEST);
+    let page = size.checked_next_power_of_two().filter(|page| *page <= MAX_FIRST_PAGE_BYTES);
     page.map(|page| page.max(4096))
         .ok_or_else(|| Error::limit(format!("a structure of {size} bytes: a page has 1 GiB at most")))
 }

@@ -19,8 +19,8 @@ pub(crate) mod shape;
 pub(crate) mod translate;
 pub(crate) mod verify;
 
-pub use extract::{Extracted, Part, extract};
-pub use verify::Verified;
+pub use extract::{ExtractReport, Part, extract};
+pub use verify::VerifyReport;
 
 use crate::io::RemoteOptions;
 use crate::write::{CreateOptions, FileLayout, LocalSink, Sink, Sync, Writer};
@@ -126,7 +126,7 @@ pub enum Filtering {
 /// Result of packing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Packed {
+pub struct PackReport {
     /// Number of groups in the sources.
     pub groups: usize,
     /// Number of datasets.
@@ -152,14 +152,14 @@ pub struct Packed {
 
 /// A planned pack.
 #[derive(Debug)]
-pub struct Packing {
+pub struct PackPlan {
     pub(crate) contents: Contents,
     pub(crate) plans: Vec<Option<Plan>>,
     pub(crate) options: PackOptions,
     pub(crate) oldest: Oldest,
 }
 
-impl Packing {
+impl PackPlan {
     /// Lists the objects in the sources, and plans how they will be stored.
     ///
     /// # Errors
@@ -184,12 +184,12 @@ impl Packing {
         self.plans.iter().flatten().fold(0, |sum, plan| sum.saturating_add(plan.bytes))
     }
 
-    /// Makes the new file. `progress` gets the number of bytes of [`Packing::total`] that were copied, a
+    /// Makes the new file. `progress` gets the number of bytes of [`PackPlan::total`] that were copied, a
     /// part at a time.
     ///
     /// # Errors
     /// The errors of reading the sources and of writing; then there is no new file.
-    pub fn write(&self, path: &Path, progress: &(dyn Fn(u64) + std::marker::Sync)) -> Result<Packed> {
+    pub fn write(&self, path: &Path, progress: &(dyn Fn(u64) + std::marker::Sync)) -> Result<PackReport> {
         self.contents.check_not_a_source(path)?;
         let options = self.create_options()?;
         let sink = Arc::new(LocalSink::create(path, options.sync, options.replace, options.locking)?);
@@ -207,13 +207,13 @@ impl Packing {
     /// local copy. The object appears when all of it is sent.
     ///
     /// # Errors
-    /// As [`Packing::write`], and [`Writer::create_url`].
+    /// As [`PackPlan::write`], and [`Writer::create_url`].
     pub fn write_url(
         &self,
         url: &str,
         remote: &RemoteOptions,
         progress: &(dyn Fn(u64) + std::marker::Sync),
-    ) -> Result<Packed> {
+    ) -> Result<PackReport> {
         let writer = Writer::create_url(url, &self.create_options()?, remote)?;
         let packed = self.fill(&writer, None, progress);
         if packed.is_err() {
@@ -242,13 +242,13 @@ impl Packing {
     /// Makes the new file in a sink.
     ///
     /// # Errors
-    /// As [`Packing::write`].
+    /// As [`PackPlan::write`].
     pub fn write_to(
         &self,
         sink: Arc<dyn Sink>,
         name: Option<&str>,
         progress: &(dyn Fn(u64) + std::marker::Sync),
-    ) -> Result<Packed> {
+    ) -> Result<PackReport> {
         self.fill(&Writer::create_in(sink, name, &self.create_options()?)?, None, progress)
     }
 
@@ -258,7 +258,7 @@ impl Packing {
         writer: &Writer,
         path: Option<&Path>,
         progress: &(dyn Fn(u64) + std::marker::Sync),
-    ) -> Result<Packed> {
+    ) -> Result<PackReport> {
         let made = make::make(self, writer)?;
         if self.options.user_block.is_none()
             && let Some(size) = self.user_block()
@@ -271,7 +271,7 @@ impl Packing {
         writer.close()?;
         let count = |kind| self.contents.items.iter().filter(|item| item.object.kind() == kind).count();
         use hyperchunk_format::model::ObjectKind;
-        Ok(Packed {
+        Ok(PackReport {
             groups: count(ObjectKind::Group),
             datasets: count(ObjectKind::Dataset),
             datatypes: count(ObjectKind::Datatype),
@@ -315,11 +315,11 @@ impl Packing {
     }
 
     /// Compares the new file with the sources: all links, types, extents and attributes, and the digest of
-    /// each attribute and dataset. `progress` is as in [`Packing::write`].
+    /// each attribute and dataset. `progress` is as in [`PackPlan::write`].
     ///
     /// # Errors
     /// Corrupt with the name of the first object that differs; the errors of reading.
-    pub fn verify(&self, new: &File, progress: &(dyn Fn(u64) + std::marker::Sync)) -> Result<Verified> {
+    pub fn verify(&self, new: &File, progress: &(dyn Fn(u64) + std::marker::Sync)) -> Result<VerifyReport> {
         verify::verify(self, new, progress)
     }
 

@@ -15,9 +15,9 @@ use hyperchunk_format::model::{
 use std::collections::HashMap;
 
 /// Size in bytes below which datasets stay contiguous.
-const SMALL: u64 = 16 << 10;
+const MIN_CHUNKED_BYTES: u64 = 16 << 10;
 /// Maximum size of compact data, in bytes.
-const LARGEST_COMPACT: u64 = 65_520;
+const MAX_COMPACT_BYTES: u64 = 65_520;
 
 /// Storage plan of a dataset.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(crate) struct Plan {
     pub(crate) dataspace: Dataspace,
     pub(crate) layout: NewLayout,
     pub(crate) pipeline: Pipeline,
-    pub(crate) how: How,
+    pub(crate) how: CopyMethod,
     /// Number of bytes to copy, before compression.
     pub(crate) bytes: u64,
 }
@@ -48,7 +48,7 @@ impl Plan {
 
 /// Way of copying a dataset's data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum How {
+pub(crate) enum CopyMethod {
     /// No data, or data that stay in other files.
     Nothing,
     /// Chunks as they are stored.
@@ -63,8 +63,8 @@ pub(crate) enum How {
 pub(super) fn plan(contents: &Contents, options: &PackOptions) -> Result<(Vec<Option<Plan>>, Oldest)> {
     let mut plans = Vec::with_capacity(contents.items.len());
     let mut oldest = Oldest::default();
-    let chunkings = ruled(contents, &options.chunk_rules)?;
-    let filterings = ruled(contents, &options.filter_rules)?;
+    let chunkings = rules_by_item(contents, &options.chunk_rules)?;
+    let filterings = rules_by_item(contents, &options.filter_rules)?;
     for (number, item) in contents.items.iter().enumerate() {
         let named = |error: Error| item.object.name(error);
         let sizes = item.object.file().superblock().sizes;
@@ -106,7 +106,7 @@ pub(crate) fn needed(datatype: &Datatype) -> Result<Oldest> {
 
 /// Returns the rule of each item that rules name, by any path to it: the last rule that names an item
 /// counts.
-fn ruled<'o, T>(contents: &Contents, rules: &'o [(String, T)]) -> Result<HashMap<usize, &'o T>> {
+fn rules_by_item<'o, T>(contents: &Contents, rules: &'o [(String, T)]) -> Result<HashMap<usize, &'o T>> {
     let mut ruled = HashMap::new();
     for (path, rule) in rules {
         let found = contents.at_path(path)?;
@@ -133,7 +133,7 @@ pub(crate) fn dataset_plan(
         dataspace,
         layout,
         pipeline: dataset.pipeline().to_vec(),
-        how: How::Nothing,
+        how: CopyMethod::Nothing,
         bytes: 0,
     };
     let header = dataset.dataspace().clone();
@@ -141,7 +141,7 @@ pub(crate) fn dataset_plan(
         return Ok(elsewhere(header, NewLayout::External(dataset.external().to_vec())));
     }
     // The blocks of a store are not copied: they are read here, since the new file has no folder of logs.
-    let embed = embed || Marker::of_dataset(dataset).is_some();
+    let embed = embed || Marker::from_dataset(dataset).is_some();
     if !embed && matches!(dataset.layout(), Layout::Virtual { .. }) {
         return Ok(elsewhere(header, NewLayout::Virtual(mappings(contents, item.input, dataset))));
     }
@@ -158,17 +158,17 @@ pub(crate) fn dataset_plan(
         if live { (&Chunking::Keep, &Filtering::Keep) } else { (chunking, filtering) };
     let size = translation.datatype.size;
     let bytes = dataset.elements()?.checked_mul(size).ok_or_else(|| Error::limit("more than 2^64 bytes"))?;
-    let chunk = chunk_of(dataset, &dataspace, &translation, chunking, filtering, bytes)?;
+    let chunk = choose_chunk(dataset, &dataspace, &translation, chunking, filtering, bytes)?;
     if let Dataspace::Simple { dims, max } = &mut dataspace
         && chunk.is_none()
     {
         *max = dims.iter().copied().map(Some).collect();
     }
     let Some(chunk) = chunk else {
-        let compact = matches!(dataset.layout(), Layout::Compact { .. }) && bytes <= LARGEST_COMPACT;
+        let compact = matches!(dataset.layout(), Layout::Compact { .. }) && bytes <= MAX_COMPACT_BYTES;
         let layout =
             if compact && *chunking == Chunking::Keep { NewLayout::Compact } else { NewLayout::Contiguous };
-        let how = if is_empty(dataset)? || bytes == 0 { How::Nothing } else { How::Elements };
+        let how = if is_empty(dataset)? || bytes == 0 { CopyMethod::Nothing } else { CopyMethod::Elements };
         return Ok(Plan { translation, dataspace, layout, pipeline: Pipeline::new(), how, bytes });
     };
     let target = Target { datatype: &translation.datatype, chunk: &chunk, fill: &dataset.fill().value };
@@ -178,23 +178,23 @@ pub(crate) fn dataset_plan(
         // Handles and addresses do not compress, and the data they refer to are not in the chunks.
         Filtering::Preset(preset) if translation.is_copy() => codec::preset(preset, &target)?,
         _ if same_chunk && translation.datatype == *dataset.datatype() => dataset.pipeline().to_vec(),
-        _ => filters::adapted(dataset.pipeline(), &target)?,
+        _ => filters::adapt(dataset.pipeline(), &target)?,
     };
     let how = match same_chunk && translation.is_copy() {
-        _ if is_empty(dataset)? || bytes == 0 => How::Nothing,
-        true if dataset.store().is_some() => How::Elements,
-        true if pipeline == dataset.pipeline() => How::Stored,
-        true => How::Recoded,
-        false => How::Elements,
+        _ if is_empty(dataset)? || bytes == 0 => CopyMethod::Nothing,
+        true if dataset.store().is_some() => CopyMethod::Elements,
+        true if pipeline == dataset.pipeline() => CopyMethod::Stored,
+        true => CopyMethod::Recoded,
+        false => CopyMethod::Elements,
     };
-    if live && how == How::Elements {
+    if live && how == CopyMethod::Elements {
         return Err(Error::unsupported("a live dataset whose elements would have to be evaluated"));
     }
     Ok(Plan { translation, dataspace, layout: NewLayout::Chunked(chunk), pipeline, how, bytes })
 }
 
 /// Chooses the extent of the chunks; `None` for no chunks.
-fn chunk_of(
+fn choose_chunk(
     dataset: &Dataset,
     dataspace: &Dataspace,
     translation: &Translation,
@@ -215,7 +215,7 @@ fn chunk_of(
         let bounds = chunk.iter().zip(max);
         bounds.map(|(chunk, max)| max.map_or(*chunk, |max| (*chunk).min(max.max(1)))).collect()
     };
-    let small = bytes < SMALL && !grows;
+    let small = bytes < MIN_CHUNKED_BYTES && !grows;
     Ok(match chunking {
         Chunking::Keep if old.is_some() => old,
         Chunking::Keep if matches!(filtering, Filtering::Preset(_)) && translation.is_copy() && !small => {

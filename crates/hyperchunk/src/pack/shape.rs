@@ -4,13 +4,13 @@ use hyperchunk_format::select::{Axis, Choice};
 use std::collections::BTreeSet;
 
 /// Target size of a chunk in bytes: the default chunk cache of libhdf5, of all releases, holds it.
-const GOOD: u64 = 1 << 20;
+const TARGET_CHUNK_BYTES: u64 = 1 << 20;
 
 /// Returns a good chunk shape for a dataset of this extent.
 pub(crate) fn good_chunk(dims: &[u64], size: u64) -> Vec<u64> {
     // An axis of length 0 will grow.
     let mut chunk: Vec<u64> = dims.iter().map(|dim| if *dim == 0 { 1024 } else { *dim }).collect();
-    let most = (GOOD / size.max(1)).max(1);
+    let most = (TARGET_CHUNK_BYTES / size.max(1)).max(1);
     while chunk.iter().fold(1, |product: u64, dim| product.saturating_mul(*dim)) > most {
         // The longest axis; the slowest of several.
         let longest = chunk.iter_mut().rev().max_by_key(|dim| **dim);

@@ -120,8 +120,8 @@ fn source() -> File {
     opened(&sink)
 }
 
-fn pack(inputs: Vec<Input>, options: PackOptions) -> (Packed, File) {
-    let packing = Packing::new(inputs, options).unwrap();
+fn pack(inputs: Vec<Input>, options: PackOptions) -> (PackReport, File) {
+    let packing = PackPlan::new(inputs, options).unwrap();
     let sink = Arc::new(MemorySink::default());
     let packed = packing.write_to(Arc::<MemorySink>::clone(&sink), None, &nothing).unwrap();
     let file = opened(&sink);
@@ -131,7 +131,7 @@ fn pack(inputs: Vec<Input>, options: PackOptions) -> (Packed, File) {
     (packed, file)
 }
 
-fn check(change: impl FnOnce(&mut PackOptions)) -> (Packed, File) {
+fn check(change: impl FnOnce(&mut PackOptions)) -> (PackReport, File) {
     let mut options = PackOptions::default();
     change(&mut options);
     pack(vec![Input { file: source(), into: String::new() }], options)
@@ -200,7 +200,7 @@ fn rules_are_checked() {
     let refused = |rule: (&str, Chunking), kind| {
         let mut options = PackOptions::default();
         options.chunk_rules.push((rule.0.into(), rule.1));
-        let error = Packing::new(vec![Input { file: source(), into: String::new() }], options).unwrap_err();
+        let error = PackPlan::new(vec![Input { file: source(), into: String::new() }], options).unwrap_err();
         assert_eq!(error.kind(), kind);
         assert!(error.to_string().contains(rule.0), "{error}");
     };
@@ -218,7 +218,7 @@ fn several_files() {
         assert_eq!(get(&file, path).dataset().unwrap().dims(), [100, 50], "{path}");
     }
     assert_eq!(get(&file, "deep/b").attributes().unwrap().len(), 1);
-    let packing = Packing::new(vec![input(""), input("")], PackOptions::default()).unwrap();
+    let packing = PackPlan::new(vec![input(""), input("")], PackOptions::default()).unwrap();
     let error = packing.write_to(Arc::new(MemorySink::default()), None, &nothing).unwrap_err();
     assert!(error.to_string().contains("exists"), "{error}");
 }
@@ -248,12 +248,12 @@ fn a_file_is_whole_or_not_there() {
     let path = folder.join("new.h5");
     let mut options = PackOptions { filters: Filtering::None, ..PackOptions::default() };
     let input = || vec![Input { file: opened(&sink), into: String::new() }];
-    let error = Packing::new(input(), options.clone()).unwrap().write(&path, &nothing).unwrap_err();
+    let error = PackPlan::new(input(), options.clone()).unwrap().write(&path, &nothing).unwrap_err();
     assert!(error.to_string().contains("object /numbers"), "{error}");
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
     // Chunks copied as stored are not checked; a comparison decodes them.
     options.filters = Filtering::Keep;
-    let packing = Packing::new(input(), options.clone()).unwrap();
+    let packing = PackPlan::new(input(), options.clone()).unwrap();
     packing.write(&path, &nothing).unwrap();
     let new = File::open(&path, &OpenOptions::default()).unwrap();
     assert_eq!(packing.verify(&new, &nothing).unwrap_err().kind(), ErrorKind::Filter);
@@ -261,7 +261,7 @@ fn a_file_is_whole_or_not_there() {
     assert!(error.to_string().contains("exists"), "{error}");
     options.replace = true;
     let same = vec![Input { file: new, into: String::new() }];
-    let error = Packing::new(same, options).unwrap().write(&path, &nothing).unwrap_err();
+    let error = PackPlan::new(same, options).unwrap().write(&path, &nothing).unwrap_err();
     assert!(error.to_string().contains("one of the files"), "{error}");
     std::fs::remove_dir_all(&folder).unwrap();
 }
@@ -269,7 +269,7 @@ fn a_file_is_whole_or_not_there() {
 #[test]
 fn differences_are_found() {
     let packing =
-        Packing::new(vec![Input { file: source(), into: String::new() }], PackOptions::default()).unwrap();
+        PackPlan::new(vec![Input { file: source(), into: String::new() }], PackOptions::default()).unwrap();
     let (sink, file) = new_file();
     file.close().unwrap();
     let error = packing.verify(&opened(&sink), &nothing).unwrap_err();

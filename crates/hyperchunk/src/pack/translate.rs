@@ -7,22 +7,22 @@ use crate::{Error, File, Result};
 use hyperchunk_format::Sizes;
 use hyperchunk_format::model::{Class, Datatype, Member, ReferenceKind};
 
-/// Size in bytes of a heap handle in the new file; [`ADDRESS`] is the size of an address.
-const HANDLE: u64 = 16;
-const ADDRESS: usize = 8;
+/// Size in bytes of a heap handle in the new file; [`ADDRESS_BYTES`] is the size of an address.
+const HANDLE_BYTES: u64 = 16;
+const ADDRESS_BYTES: usize = 8;
 
 /// Conversion of a source's elements to the new file's.
 #[derive(Debug, Clone)]
 pub(crate) struct Translation {
     /// Their type in the new file.
     pub(crate) datatype: Datatype,
-    form: Form,
+    form: ElementForm,
     /// The size of an element in the source.
     size: usize,
 }
 
 /// Context for translating addresses.
-pub(super) struct Ends<'a> {
+pub(super) struct AddressContext<'a> {
     pub(super) file: &'a File,
     pub(super) writer: &'a Writer,
     /// Maps an object's address in the source to the one in the new file; `None` if it is missing there.
@@ -32,7 +32,7 @@ pub(super) struct Ends<'a> {
 }
 
 #[derive(Debug, Clone)]
-enum Form {
+enum ElementForm {
     Plain,
     Object,
     Region,
@@ -53,7 +53,7 @@ struct Part {
 }
 
 /// Returns whether an object reference is null or undefined.
-pub(crate) fn leads_nowhere(reference: &[u8]) -> bool {
+pub(crate) fn is_null_reference(reference: &[u8]) -> bool {
     [0, 255].iter().any(|byte| reference.iter().all(|other| other == byte))
 }
 
@@ -66,7 +66,7 @@ impl Translation {
         let size = narrow(datatype.size)?;
         let same = |form| Self { datatype: datatype.clone(), form, size };
         if !datatype.has_vlen() && !datatype.has_reference() {
-            return Ok(same(Form::Plain));
+            return Ok(same(ElementForm::Plain));
         }
         let resized = |new: u64, form| Self {
             datatype: Datatype { size: new, class: datatype.class.clone() },
@@ -74,21 +74,23 @@ impl Translation {
             size,
         };
         Ok(match &datatype.class {
-            Class::Reference(ReferenceKind::Object1) => resized(ADDRESS as u64, Form::Object),
-            Class::Reference(ReferenceKind::Region1) => resized(ADDRESS as u64 + 4, Form::Region),
-            Class::Reference(_) if usize::from(sizes.address) != ADDRESS => {
+            Class::Reference(ReferenceKind::Object1) => resized(ADDRESS_BYTES as u64, ElementForm::Object),
+            Class::Reference(ReferenceKind::Region1) => {
+                resized(ADDRESS_BYTES as u64 + 4, ElementForm::Region)
+            }
+            Class::Reference(_) if usize::from(sizes.address) != ADDRESS_BYTES => {
                 return Err(Error::unsupported("references of HDF5 1.12 in a file of narrow addresses"));
             }
-            Class::Reference(_) => same(Form::Revised),
+            Class::Reference(_) => same(ElementForm::Revised),
             Class::VlenString { .. } => {
                 let byte = Datatype { size: 1, class: Class::Opaque { tag: Default::default() } };
-                resized(HANDLE, Form::Sequence(Box::new(Self::new(&byte, sizes)?)))
+                resized(HANDLE_BYTES, ElementForm::Sequence(Box::new(Self::new(&byte, sizes)?)))
             }
             Class::Vlen { base } => {
                 let base = Self::new(base, sizes)?;
                 let class = Class::Vlen { base: Box::new(base.datatype.clone()) };
-                let datatype = Datatype { size: HANDLE, class };
-                Self { datatype, form: Form::Sequence(Box::new(base)), size }
+                let datatype = Datatype { size: HANDLE_BYTES, class };
+                Self { datatype, form: ElementForm::Sequence(Box::new(base)), size }
             }
             Class::Array { dims, base } => {
                 let count = datatype.array_length();
@@ -96,7 +98,11 @@ impl Translation {
                 let new = base.datatype.size.checked_mul(count);
                 let new = new.ok_or_else(|| Error::limit("elements of 2^64 bytes"))?;
                 let class = Class::Array { dims: dims.clone(), base: Box::new(base.datatype.clone()) };
-                Self { datatype: Datatype { size: new, class }, form: Form::Array(Box::new(base)), size }
+                Self {
+                    datatype: Datatype { size: new, class },
+                    form: ElementForm::Array(Box::new(base)),
+                    size,
+                }
             }
             Class::Compound { members } => Self::compound(members, datatype.size, sizes)?,
             _ => return Err(Error::unsupported("references inside of a type that is no compound")),
@@ -127,13 +133,15 @@ impl Translation {
             size: size.checked_add(shift).ok_or_else(too_large)?,
             class: Class::Compound { members: new },
         };
-        Ok(Self { datatype, form: Form::Parts(parts), size: narrow(size)? })
+        Ok(Self { datatype, form: ElementForm::Parts(parts), size: narrow(size)? })
     }
 
     /// Also drops references to missing objects from sequences of object references.
     pub(crate) fn without_dangling(mut self) -> Self {
         self.form = match self.form {
-            Form::Sequence(base) if matches!(base.form, Form::Object) => Form::Living(base),
+            ElementForm::Sequence(base) if matches!(base.form, ElementForm::Object) => {
+                ElementForm::Living(base)
+            }
             form => form,
         };
         self
@@ -141,11 +149,11 @@ impl Translation {
 
     /// Returns whether elements stay unchanged.
     pub(super) fn is_copy(&self) -> bool {
-        matches!(self.form, Form::Plain)
+        matches!(self.form, ElementForm::Plain)
     }
 
     /// Translates elements of the source.
-    pub(super) fn run(&self, elements: &[u8], ends: &Ends<'_>) -> Result<Vec<u8>> {
+    pub(super) fn run(&self, elements: &[u8], ends: &AddressContext<'_>) -> Result<Vec<u8>> {
         if self.is_copy() {
             return Ok(elements.to_vec());
         }
@@ -153,7 +161,12 @@ impl Translation {
         self.elements(elements, ends, &mut sequences)
     }
 
-    fn elements(&self, elements: &[u8], ends: &Ends<'_>, sequences: &mut Sequences<'_>) -> Result<Vec<u8>> {
+    fn elements(
+        &self,
+        elements: &[u8],
+        ends: &AddressContext<'_>,
+        sequences: &mut Sequences<'_>,
+    ) -> Result<Vec<u8>> {
         let size = narrow(self.datatype.size)?;
         let count = elements.len().checked_div(self.size).unwrap_or(0);
         let length = count.checked_mul(size).ok_or_else(|| Error::limit("larger than the address space"))?;
@@ -170,19 +183,19 @@ impl Translation {
         &self,
         from: &[u8],
         to: &mut [u8],
-        ends: &Ends<'_>,
+        ends: &AddressContext<'_>,
         sequences: &mut Sequences<'_>,
     ) -> Result<()> {
         match &self.form {
-            Form::Plain => to.copy_from_slice(from),
-            Form::Object => {
+            ElementForm::Plain => to.copy_from_slice(from),
+            ElementForm::Object => {
                 let width = ends.width();
                 let address = address(from, width)?;
                 // A null reference is 0.
                 let new = if address == 0 { 0 } else { ends.find(address)? };
                 put(to, 0, &new.to_le_bytes())?;
             }
-            Form::Region => {
+            ElementForm::Region => {
                 let width = ends.width();
                 let (place, index) = (address(from, width)?, number(from, width)?);
                 if place == 0 {
@@ -193,8 +206,8 @@ impl Translation {
                     put(to, 0, ends.store(object.len(), &object)?.get(4..).unwrap_or_default())?;
                 }
             }
-            Form::Revised => self.revised(from, to, ends, sequences)?,
-            Form::Sequence(base) | Form::Living(base) => {
+            ElementForm::Revised => self.revised(from, to, ends, sequences)?,
+            ElementForm::Sequence(base) | ElementForm::Living(base) => {
                 let found = sequences.get(
                     from,
                     &Datatype { size: base.size as u64, class: Class::Opaque { tag: Default::default() } },
@@ -206,11 +219,11 @@ impl Translation {
                         let bytes = bytes.to_vec();
                         let bytes =
                             if base.is_copy() { bytes } else { base.elements(&bytes, ends, sequences)? };
-                        if !matches!(self.form, Form::Living(_)) {
+                        if !matches!(self.form, ElementForm::Living(_)) {
                             return put(to, 0, &ends.store(narrow(count)?, &bytes)?);
                         }
-                        let references = bytes.chunks_exact(ADDRESS);
-                        let living: Vec<&[u8]> = references.filter(|one| !leads_nowhere(one)).collect();
+                        let references = bytes.chunks_exact(ADDRESS_BYTES);
+                        let living: Vec<&[u8]> = references.filter(|one| !is_null_reference(one)).collect();
                         match living.is_empty() {
                             true => to.fill(0),
                             false => put(to, 0, &ends.store(living.len(), &living.concat())?)?,
@@ -218,7 +231,7 @@ impl Translation {
                     }
                 }
             }
-            Form::Parts(parts) => {
+            ElementForm::Parts(parts) => {
                 if from.len() == to.len() {
                     to.copy_from_slice(from);
                 }
@@ -231,7 +244,7 @@ impl Translation {
                     translation.element(from, to, ends, sequences)?;
                 }
             }
-            Form::Array(base) => {
+            ElementForm::Array(base) => {
                 let size = narrow(base.datatype.size)?;
                 for (from, to) in from.chunks_exact(base.size.max(1)).zip(to.chunks_exact_mut(size.max(1))) {
                     base.element(from, to, ends, sequences)?;
@@ -247,7 +260,7 @@ impl Translation {
         &self,
         from: &[u8],
         to: &mut [u8],
-        ends: &Ends<'_>,
+        ends: &AddressContext<'_>,
         sequences: &mut Sequences<'_>,
     ) -> Result<()> {
         const OBJECT: u8 = 2;
@@ -260,7 +273,7 @@ impl Translation {
             return put(to, 0, &moved);
         }
         let place = from.get(6..).unwrap_or_default();
-        let (address, index) = (address(place, ADDRESS)?, number(place, ADDRESS)?);
+        let (address, index) = (address(place, ADDRESS_BYTES)?, number(place, ADDRESS_BYTES)?);
         if kind == 0 || address == 0 {
             return Ok(());
         }
@@ -271,7 +284,7 @@ impl Translation {
     }
 }
 
-impl Ends<'_> {
+impl AddressContext<'_> {
     fn width(&self) -> usize {
         self.file.superblock().sizes.address.into()
     }
@@ -297,12 +310,12 @@ impl Ends<'_> {
         Ok([head.unwrap_or_default(), &new.to_le_bytes(), tail.unwrap_or_default()].concat())
     }
 
-    /// Does the same as [`Ends::moved`] for an address preceded by its width.
+    /// Does the same as [`AddressContext::moved`] for an address preceded by its width.
     fn token(&self, bytes: &[u8], at: usize) -> Result<Vec<u8>> {
         if bytes.get(at) != Some(&8) {
             return Err(Error::unsupported("a reference whose address has not 8 bytes"));
         }
-        self.moved(bytes, at + 1, ADDRESS)
+        self.moved(bytes, at + 1, ADDRESS_BYTES)
     }
 }
 

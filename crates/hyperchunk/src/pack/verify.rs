@@ -1,8 +1,8 @@
 //! Comparison of a new file with its sources.
 
-use super::Packing;
+use super::PackPlan;
 use super::list::Item;
-use super::plan::{How, mappings};
+use super::plan::{CopyMethod, mappings};
 use super::shape::Boxes;
 use super::translate::Translation;
 use crate::read::spread;
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Numbers of compared objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub struct Verified {
+pub struct VerifyReport {
     /// Number of datasets.
     pub datasets: u64,
     /// Number of attributes.
@@ -26,14 +26,18 @@ pub struct Verified {
 }
 
 /// An object and its copy.
-struct Pair<'a> {
+struct ObjectPair<'a> {
     number: usize,
     item: &'a Item,
     new: Object,
 }
 
-pub(super) fn verify(packing: &Packing, new: &File, progress: &(dyn Fn(u64) + Sync)) -> Result<Verified> {
-    let mut verified = Verified::default();
+pub(super) fn verify(
+    packing: &PackPlan,
+    new: &File,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<VerifyReport> {
+    let mut verified = VerifyReport::default();
     let pairs = pairs(packing, new, &mut verified)?;
     // Items by their address in the new file.
     let places: HashMap<u64, usize> = pairs.iter().map(|pair| (pair.new.address(), pair.number)).collect();
@@ -66,7 +70,7 @@ fn differs(what: impl std::fmt::Display) -> Error {
 }
 
 /// Finds the copies of all objects by their links.
-fn pairs<'a>(packing: &'a Packing, new: &File, verified: &mut Verified) -> Result<Vec<Pair<'a>>> {
+fn pairs<'a>(packing: &'a PackPlan, new: &File, verified: &mut VerifyReport) -> Result<Vec<ObjectPair<'a>>> {
     let contents = &packing.contents;
     let mut copies: Vec<Option<Object>> = vec![None; contents.items.len()];
     for (input, root) in contents.roots.iter().enumerate() {
@@ -119,7 +123,7 @@ fn pairs<'a>(packing: &'a Packing, new: &File, verified: &mut Verified) -> Resul
                 }
             }
         }
-        pairs.push(Pair { number, item, new: copy });
+        pairs.push(ObjectPair { number, item, new: copy });
     }
     Ok(pairs)
 }
@@ -134,8 +138,8 @@ fn follow<'a>(find: impl Fn(u64) -> Option<usize> + 'a) -> impl Fn(&Reference) -
 }
 
 fn compare_attributes(
-    packing: &Packing,
-    pair: &Pair<'_>,
+    packing: &PackPlan,
+    pair: &ObjectPair<'_>,
     new: &File,
     places: &HashMap<u64, usize>,
 ) -> Result<u64> {
@@ -166,7 +170,7 @@ fn compare_attributes(
     Ok(old.len() as u64)
 }
 
-fn compare_datasets(packing: &Packing, pair: &Pair<'_>, places: &HashMap<u64, usize>) -> Result<u64> {
+fn compare_datasets(packing: &PackPlan, pair: &ObjectPair<'_>, places: &HashMap<u64, usize>) -> Result<u64> {
     let copy = pair.new.dataset()?;
     let none = || Error::invalid("a dataset without a plan");
     let old = pair.item.dataset.as_ref().ok_or_else(none)?;
@@ -191,7 +195,7 @@ fn compare_datasets(packing: &Packing, pair: &Pair<'_>, places: &HashMap<u64, us
     if old.is_live() {
         return compare_chunks(old, &copy).map(|()| plan.bytes);
     }
-    if plan.how == How::Nothing && old.external().is_empty() && old.chunked().is_none() {
+    if plan.how == CopyMethod::Nothing && old.external().is_empty() && old.chunked().is_none() {
         // All elements are the fill value, and there may be very many.
         let same = copy.fill_bytes()?.len() as u64 == plan.translation.datatype.size;
         return if same { Ok(plan.bytes) } else { Err(differs("its fill value")) };
@@ -209,7 +213,7 @@ fn compare_datasets(packing: &Packing, pair: &Pair<'_>, places: &HashMap<u64, us
         let compared = digest::parts_following(old, &parts, &there)
             .and_then(|first| Ok(first == digest::parts_following(&copy, &parts, &here)?));
         return match compared {
-            Err(error) if error.kind() == ErrorKind::MissingFilter && plan.how == How::Stored => {
+            Err(error) if error.kind() == ErrorKind::MissingFilter && plan.how == CopyMethod::Stored => {
                 compare_chunks(old, &copy).map(|()| plan.bytes)
             }
             Ok(false) => Err(differs("its values")),
@@ -218,7 +222,7 @@ fn compare_datasets(packing: &Packing, pair: &Pair<'_>, places: &HashMap<u64, us
     }
     let first = match digest::dataset_following(old, &there) {
         // Chunks that cannot be decoded here were copied as stored.
-        Err(error) if error.kind() == ErrorKind::MissingFilter && plan.how == How::Stored => {
+        Err(error) if error.kind() == ErrorKind::MissingFilter && plan.how == CopyMethod::Stored => {
             return compare_chunks(old, &copy).map(|()| plan.bytes);
         }
         first => first?,

@@ -1,7 +1,7 @@
 //! Index of a pool: a table in shared memory whose values are checked before use.
 
 use super::memory::{self, Mapping};
-use super::{LARGEST, LONGEST_NAME, SMALLEST, failed, open_file};
+use super::{MAX_NAME_BYTES, MAX_SEGMENT_LOG2, MIN_SEGMENT_LOG2, failed, open_file};
 use crate::{Error, ErrorKind, Result};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 pub(super) const NAME: &str = "index";
 const MAGIC: u64 = u64::from_le_bytes(*b"HCPOOL\x0d\x01");
 /// Maximum number of objects in memory.
-const SLOTS: usize = 4096;
-const HEAD: usize = 4096;
-const SLOT: usize = 256;
-const SIZE: usize = HEAD + SLOTS * SLOT;
+const SLOT_COUNT: usize = 4096;
+const HEAD_BYTES: usize = 4096;
+const SLOT_BYTES: usize = 256;
+const INDEX_BYTES: usize = HEAD_BYTES + SLOT_COUNT * SLOT_BYTES;
 /// Maximum length in bytes of the path of the folder for spilled objects.
-const LONGEST_PATH: usize = 2048;
+const MAX_PATH_BYTES: usize = 2048;
 
 /// State of a slot and its segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +45,7 @@ struct Head {
     clock: AtomicU64,
     spill: AtomicU32,
     _pad: AtomicU32,
-    path: [AtomicU8; LONGEST_PATH],
+    path: [AtomicU8; MAX_PATH_BYTES],
 }
 
 /// A segment, and the object in it.
@@ -57,10 +57,10 @@ struct Slot {
     /// Size of the segment as a power of two; 0 without a segment.
     order: AtomicU32,
     name_length: AtomicU32,
-    name: [AtomicU8; LONGEST_NAME],
+    name: [AtomicU8; MAX_NAME_BYTES],
 }
 
-const _: () = assert!(size_of::<Slot>() == SLOT && size_of::<Head>() <= HEAD);
+const _: () = assert!(size_of::<Slot>() == SLOT_BYTES && size_of::<Head>() <= HEAD_BYTES);
 
 #[derive(Debug)]
 pub(super) struct Index {
@@ -88,15 +88,15 @@ impl Index {
         let path = folder.join(NAME);
         let named = |error: std::io::Error| failed("make", &path, &error);
         let spill = spill.map(|spill| spill.as_os_str().as_bytes().to_vec()).unwrap_or_default();
-        if spill.len() > LONGEST_PATH {
+        if spill.len() > MAX_PATH_BYTES {
             return Err(Error::invalid(format!("a path of {} bytes", spill.len())));
         }
         let file = open_file(&path, true).map_err(named)?;
-        memory::reserve(&file, SIZE as u64).map_err(named)?;
-        let index = Self { mapping: Mapping::new(&file, SIZE, true).map_err(named)? };
+        memory::reserve(&file, INDEX_BYTES as u64).map_err(named)?;
+        let index = Self { mapping: Mapping::new(&file, INDEX_BYTES, true).map_err(named)? };
         let head = index.head();
         head.quota.store(quota, Ordering::Relaxed);
-        head.slots.store(SLOTS as u64, Ordering::Relaxed);
+        head.slots.store(SLOT_COUNT as u64, Ordering::Relaxed);
         head.clock.store(1, Ordering::Relaxed);
         for (place, byte) in head.path.iter().zip(&spill) {
             place.store(*byte, Ordering::Relaxed);
@@ -112,13 +112,15 @@ impl Index {
         let file = open_file(&path, false).map_err(|error| failed("open the pool", &path, &error))?;
         let corrupt = |message: &str| Error::new(ErrorKind::Corrupt, message).file(path.display());
         let size = file.metadata().map_err(|error| failed("look at", &path, &error))?.len();
-        if size != SIZE as u64 {
+        if size != INDEX_BYTES as u64 {
             return Err(corrupt("the index of a pool has another size, or is of another version"));
         }
-        let mapping = Mapping::new(&file, SIZE, true).map_err(|error| failed("map", &path, &error))?;
+        let mapping = Mapping::new(&file, INDEX_BYTES, true).map_err(|error| failed("map", &path, &error))?;
         let index = Self { mapping };
         let head = index.head();
-        if head.magic.load(Ordering::SeqCst) != MAGIC || head.slots.load(Ordering::Relaxed) != SLOTS as u64 {
+        if head.magic.load(Ordering::SeqCst) != MAGIC
+            || head.slots.load(Ordering::Relaxed) != SLOT_COUNT as u64
+        {
             return Err(corrupt("this is no index of a pool, or of another version"));
         }
         let length = head.spill.load(Ordering::Relaxed) as usize;
@@ -129,23 +131,23 @@ impl Index {
     }
 
     fn head(&self) -> &Head {
-        debug_assert!(self.mapping.length() >= HEAD);
+        debug_assert!(self.mapping.length() >= HEAD_BYTES);
         // SAFETY: the mapping has at least this size, is aligned to pages, and consists of atomics
         // only: any bytes are valid values of them.
         unsafe { &*self.mapping.start().cast::<Head>() }
     }
 
     fn slot(&self, number: usize) -> &Slot {
-        let number = number.min(SLOTS - 1);
+        let number = number.min(SLOT_COUNT - 1);
         // SAFETY: inside the mapping.
-        let place = unsafe { self.mapping.start().add(HEAD + number * SLOT) };
+        let place = unsafe { self.mapping.start().add(HEAD_BYTES + number * SLOT_BYTES) };
         // SAFETY: as for the head; slots are aligned to 256 bytes.
         unsafe { &*place.cast::<Slot>() }
     }
 
     #[expect(clippy::unused_self, reason = "that of this index")]
     pub(super) fn slots(&self) -> usize {
-        SLOTS
+        SLOT_COUNT
     }
 
     pub(super) fn quota(&self) -> u64 {
@@ -173,7 +175,7 @@ impl Index {
     /// value is invalid.
     pub(super) fn order(&self, number: usize) -> Option<u32> {
         let order = self.slot(number).order.load(Ordering::SeqCst);
-        (SMALLEST..=LARGEST).contains(&order).then_some(order)
+        (MIN_SEGMENT_LOG2..=MAX_SEGMENT_LOG2).contains(&order).then_some(order)
     }
 
     pub(super) fn set_order(&self, number: usize, order: u32) {
@@ -232,6 +234,6 @@ impl Index {
             let is = found == State::Sealed && self.is_called(number, name) && self.word(number).1 == word;
             is.then_some((number, word))
         };
-        (0..SLOTS).filter_map(one).collect()
+        (0..SLOT_COUNT).filter_map(one).collect()
     }
 }

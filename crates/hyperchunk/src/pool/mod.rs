@@ -37,11 +37,11 @@ const BASE: &str = "/dev/shm";
 /// Prefix of their folder names.
 const PREFIX: &str = "hyperchunk-";
 /// Size of the smallest segment, as a power of two.
-const SMALLEST: u32 = 16;
+const MIN_SEGMENT_LOG2: u32 = 16;
 /// Size of the largest segment, as a power of two.
-const LARGEST: u32 = 44;
+const MAX_SEGMENT_LOG2: u32 = 44;
 /// Maximum length of an object's name in bytes.
-pub const LONGEST_NAME: usize = 160;
+pub const MAX_NAME_BYTES: usize = 160;
 
 /// Options of a new pool.
 #[derive(Debug, Clone, Default)]
@@ -107,7 +107,7 @@ fn failed(what: &str, path: &Path, error: &io::Error) -> Error {
 }
 
 /// Returns the folder of a pool, given by its name or by the path of a folder on tmpfs.
-fn folder_of(name: &str) -> Result<PathBuf> {
+fn pool_folder(name: &str) -> Result<PathBuf> {
     if name.contains('/') {
         return std::path::absolute(name).map_err(|error| failed("find", Path::new(name), &error));
     }
@@ -119,9 +119,9 @@ fn folder_of(name: &str) -> Result<PathBuf> {
 }
 
 fn check_name(name: &str) -> Result<()> {
-    if name.is_empty() || name.len() > LONGEST_NAME || name.contains('\0') {
+    if name.is_empty() || name.len() > MAX_NAME_BYTES || name.contains('\0') {
         return Err(Error::invalid(format!(
-            "an object has a name of 1 to {LONGEST_NAME} bytes, not {}",
+            "an object has a name of 1 to {MAX_NAME_BYTES} bytes, not {}",
             name.len()
         )));
     }
@@ -146,7 +146,7 @@ impl Pool {
     /// # Errors
     /// Invalid for an invalid name; Io, also if a pool of that name exists.
     pub fn create(name: &str, options: &PoolOptions) -> Result<Self> {
-        let folder = folder_of(name)?;
+        let folder = pool_folder(name)?;
         let spill = match &options.spill {
             Some(spill) => {
                 let spill = std::path::absolute(spill).map_err(|error| failed("find", spill, &error))?;
@@ -158,7 +158,8 @@ impl Pool {
         // Created under a temporary name, so that no process sees an incomplete pool.
         let new = folder.with_extension(format!("{}.new", std::process::id()));
         fs::DirBuilder::new().mode(0o700).create(&new).map_err(|error| failed("make", &new, &error))?;
-        let made = Index::create(&new, options.quota.unwrap_or_else(|| half(&new)), spill.as_deref());
+        let made =
+            Index::create(&new, options.quota.unwrap_or_else(|| half_of_memory(&new)), spill.as_deref());
         let named = made.and_then(|()| {
             // Fails if the target is a folder that is not empty.
             fs::rename(&new, &folder).map_err(|error| failed("make the pool", &folder, &error))
@@ -175,7 +176,7 @@ impl Pool {
     /// # Errors
     /// NotFound; Corrupt for an invalid index; Io.
     pub fn open(name: &str) -> Result<Self> {
-        let folder = folder_of(name)?;
+        let folder = pool_folder(name)?;
         check_folder(&folder)?;
         let (index, spill) = Index::open(&folder)?;
         Ok(Self(Arc::new(Inner { folder, index, spill })))
@@ -202,7 +203,7 @@ impl Pool {
     /// # Errors
     /// NotFound; Io.
     pub fn remove(name: &str) -> Result<()> {
-        let folder = folder_of(name)?;
+        let folder = pool_folder(name)?;
         check_folder(&folder)?;
         if !folder.join(index::NAME).is_file() {
             return Err(Error::invalid("this is no pool").file(folder.display()));
@@ -368,7 +369,7 @@ impl Pool {
 }
 
 /// Returns half of the memory, limited by the free space of a file system.
-fn half(folder: &Path) -> u64 {
+fn half_of_memory(folder: &Path) -> u64 {
     let total = File::open("/proc/meminfo").and_then(|mut file| {
         let mut text = String::new();
         file.read_to_string(&mut text)?;

@@ -2,8 +2,8 @@
 
 use super::index::{State, Word};
 use super::memory::{self, Mapping};
-use super::segment::{Taken, path_of, reclaim, take};
-use super::{LONGEST_NAME, Pool, failed};
+use super::segment::{OwnedSegment, reclaim, segment_path, take};
+use super::{MAX_NAME_BYTES, Pool, failed};
 use crate::output::Output;
 use crate::{Error, ErrorKind, Result};
 use std::fs::File;
@@ -12,26 +12,26 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 /// Signature of a spilled object. It is followed by the object's length, the length of its name,
-/// the name, and zeros up to [`HEAD`].
+/// the name, and zeros up to [`HEAD_BYTES`].
 const MAGIC: [u8; 8] = *b"HCSPILL\x01";
-const HEAD: usize = 4096;
+const HEAD_BYTES: usize = 4096;
 
 /// An object that is being written: invisible until it is sealed, and discarded if it never is.
 #[derive(Debug)]
 pub struct PoolWriter {
     pool: Pool,
     name: String,
-    taken: Option<Taken>,
+    taken: Option<OwnedSegment>,
     mapping: Mapping,
     process: u32,
 }
 
 /// An object of a pool: immutable bytes, valid as long as this value lives.
 #[derive(Debug, Clone)]
-pub struct PoolObject(Arc<Held>);
+pub struct PoolObject(Arc<MappedObject>);
 
 #[derive(Debug)]
-struct Held {
+struct MappedObject {
     mapping: Mapping,
     from: usize,
     length: usize,
@@ -45,7 +45,7 @@ impl PoolWriter {
         let length = usize::try_from(1_u64 << taken.order)
             .map_err(|_| Error::limit("larger than the address space"))?;
         let mapping = Mapping::new(&taken.file, length, true)
-            .map_err(|error| failed("map", &path_of(pool, taken.number), &error))?;
+            .map_err(|error| failed("map", &segment_path(pool, taken.number), &error))?;
         mapping.prepare(usize::try_from(size).unwrap_or(usize::MAX));
         let process = std::process::id();
         Ok(Self { pool: pool.clone(), name: name.to_owned(), taken: Some(taken), mapping, process })
@@ -139,7 +139,7 @@ impl PoolObject {
                     return Ok(object);
                 }
             }
-            if let Some(object) = Self::of_file(pool, name)? {
+            if let Some(object) = Self::map_spilled(pool, name)? {
                 return Ok(object);
             }
             if pool.0.index.sealed(name).is_empty() {
@@ -151,7 +151,7 @@ impl PoolObject {
     }
 
     fn mapped(pool: &Pool, number: usize, word: Word) -> Result<Option<Self>> {
-        let path = path_of(pool, number);
+        let path = segment_path(pool, number);
         let named = |error: io::Error| match error.kind() {
             io::ErrorKind::UnexpectedEof => {
                 Error::new(ErrorKind::Truncated, "a segment that is shorter than its object")
@@ -175,11 +175,11 @@ impl PoolObject {
         let length = usize::try_from(length).map_err(|_| Error::limit("larger than the address space"))?;
         let mapping = Mapping::new(&file, length, false).map_err(named)?;
         index.touch(number, pool.tick());
-        Ok(Some(Self(Arc::new(Held { mapping, from: 0, length, _file: file }))))
+        Ok(Some(Self(Arc::new(MappedObject { mapping, from: 0, length, _file: file }))))
     }
 
     /// Maps a spilled object.
-    fn of_file(pool: &Pool, name: &str) -> Result<Option<Self>> {
+    fn map_spilled(pool: &Pool, name: &str) -> Result<Option<Self>> {
         let Some(path) = pool.spilled(name) else { return Ok(None) };
         let named = |error: io::Error| failed("read", &path, &error);
         let mut file = match File::open(&path) {
@@ -192,9 +192,9 @@ impl PoolObject {
             return Err(corrupt());
         }
         let length = usize::try_from(length).map_err(|_| Error::limit("larger than the address space"))?;
-        let all = length.checked_add(HEAD).ok_or_else(corrupt)?;
+        let all = length.checked_add(HEAD_BYTES).ok_or_else(corrupt)?;
         let mapping = Mapping::new(&file, all, false).map_err(|_| corrupt())?;
-        Ok(Some(Self(Arc::new(Held { mapping, from: HEAD, length, _file: file }))))
+        Ok(Some(Self(Arc::new(MappedObject { mapping, from: HEAD_BYTES, length, _file: file }))))
     }
 }
 
@@ -210,7 +210,7 @@ impl Deref for PoolObject {
 
 /// Reads name and length of a spilled object; `None` if it is invalid or incomplete.
 pub(super) fn read_head(file: &mut File) -> io::Result<Option<(String, u64)>> {
-    let mut head = [0; HEAD];
+    let mut head = [0; HEAD_BYTES];
     match file.read_exact(&mut head) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
         read => read?,
@@ -218,7 +218,7 @@ pub(super) fn read_head(file: &mut File) -> io::Result<Option<(String, u64)>> {
     let size = file.metadata()?.len();
     let number = |at: usize| head[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
     let (length, name) = (number(8), usize::try_from(number(16)).unwrap_or(usize::MAX));
-    if head[..8] != MAGIC || name > LONGEST_NAME || length.checked_add(HEAD as u64) != Some(size) {
+    if head[..8] != MAGIC || name > MAX_NAME_BYTES || length.checked_add(HEAD_BYTES as u64) != Some(size) {
         return Ok(None);
     }
     Ok(String::from_utf8(head[24..24 + name].to_vec()).ok().map(|name| (name, length)))
@@ -228,11 +228,11 @@ pub(super) fn read_head(file: &mut File) -> io::Result<Option<(String, u64)>> {
 pub(super) fn spill(pool: &Pool, number: usize) -> Result<()> {
     let Some((name, length)) = pool.0.index.entry(number) else { return Ok(()) };
     let Some(path) = pool.spilled(&name) else { return Err(Error::invalid("no folder to spill to")) };
-    let segment = path_of(pool, number);
+    let segment = segment_path(pool, number);
     let mut to = Output::create(&path, true)?;
     let written = (|| {
         let mut from = File::open(&segment)?;
-        let mut head = [0; HEAD];
+        let mut head = [0; HEAD_BYTES];
         head[..8].copy_from_slice(&MAGIC);
         head[8..16].copy_from_slice(&length.to_le_bytes());
         head[16..24].copy_from_slice(&(name.len() as u64).to_le_bytes());

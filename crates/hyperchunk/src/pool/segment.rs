@@ -1,32 +1,32 @@
 //! Segments of a pool: allocation, reuse, spilling.
 
 use super::index::{State, Word};
-use super::{LARGEST, Pool, SMALLEST, failed, memory, object, open_file};
+use super::{MAX_SEGMENT_LOG2, MIN_SEGMENT_LOG2, Pool, failed, memory, object, open_file};
 use crate::{Error, ErrorKind, Result};
 use std::fs::{self, File};
 use std::io;
 use std::path::PathBuf;
 
 /// Maximum number of attempts to allocate a segment when other processes interfere.
-const TRIES: usize = 64;
+const MAX_ATTEMPTS: usize = 64;
 
 /// A segment owned by this process: its slot, the slot's state word, and its locked file.
 #[derive(Debug)]
-pub(super) struct Taken {
+pub(super) struct OwnedSegment {
     pub(super) number: usize,
     pub(super) word: Word,
     pub(super) file: File,
     pub(super) order: u32,
 }
 
-pub(super) fn path_of(pool: &Pool, number: usize) -> PathBuf {
+pub(super) fn segment_path(pool: &Pool, number: usize) -> PathBuf {
     pool.0.folder.join(format!("segment-{number:04}"))
 }
 
 /// Takes the exclusive lock of a slot's segment; `None` if another process holds a lock, or there
 /// is no segment.
-fn alone(pool: &Pool, number: usize) -> Result<Option<File>> {
-    let path = path_of(pool, number);
+fn lock_exclusive(pool: &Pool, number: usize) -> Result<Option<File>> {
+    let path = segment_path(pool, number);
     let named = |error: io::Error| failed("lock", &path, &error);
     match open_file(&path, false) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -36,14 +36,15 @@ fn alone(pool: &Pool, number: usize) -> Result<Option<File>> {
 }
 
 /// Allocates a segment of at least `size` bytes: a free one, or a new one if the quota allows it.
-pub(super) fn take(pool: &Pool, size: u64) -> Result<Taken> {
-    let order = size.max(1).checked_next_power_of_two().map_or(u32::MAX, u64::trailing_zeros).max(SMALLEST);
-    if order > LARGEST {
+pub(super) fn take(pool: &Pool, size: u64) -> Result<OwnedSegment> {
+    let order =
+        size.max(1).checked_next_power_of_two().map_or(u32::MAX, u64::trailing_zeros).max(MIN_SEGMENT_LOG2);
+    if order > MAX_SEGMENT_LOG2 {
         return Err(Error::limit(format!("an object of {size} bytes")));
     }
     sweep(pool)?;
     let index = &pool.0.index;
-    for _ in 0..TRIES {
+    for _ in 0..MAX_ATTEMPTS {
         for number in 0..index.slots() {
             if let (State::Free, word) = index.word(number)
                 && index.order(number) == Some(order)
@@ -77,13 +78,13 @@ pub(super) fn take(pool: &Pool, size: u64) -> Result<Taken> {
             continue;
         }
         let word = index.word(number).1;
-        match made(pool, number, order) {
-            Ok(Some(file)) => return Ok(Taken { number, word, file, order }),
+        match create_segment(pool, number, order) {
+            Ok(Some(file)) => return Ok(OwnedSegment { number, word, file, order }),
             // Another process took the slot for a leftover of a dead process.
             Ok(None) => {}
             Err(error) => {
                 index.set_order(number, 0);
-                drop(fs::remove_file(path_of(pool, number)));
+                drop(fs::remove_file(segment_path(pool, number)));
                 index.change(number, word, State::Empty);
                 return Err(error);
             }
@@ -93,9 +94,9 @@ pub(super) fn take(pool: &Pool, size: u64) -> Result<Taken> {
 }
 
 /// Takes a free segment for reuse.
-fn recycle(pool: &Pool, number: usize, word: Word, order: u32) -> Result<Option<Taken>> {
+fn recycle(pool: &Pool, number: usize, word: Word, order: u32) -> Result<Option<OwnedSegment>> {
     let index = &pool.0.index;
-    let Some(file) = alone(pool, number)? else { return Ok(None) };
+    let Some(file) = lock_exclusive(pool, number)? else { return Ok(None) };
     // Changing the slot requires the lock; it may have been changed before the lock was taken.
     if !index.change(number, word, State::Creating) {
         return Ok(None);
@@ -105,16 +106,16 @@ fn recycle(pool: &Pool, number: usize, word: Word, order: u32) -> Result<Option<
     if size != 1 << order {
         // The size is wrong, so the file was tampered with.
         index.set_order(number, 0);
-        drop(fs::remove_file(path_of(pool, number)));
+        drop(fs::remove_file(segment_path(pool, number)));
         index.change(number, word, State::Empty);
         return Ok(None);
     }
-    Ok(Some(Taken { number, word, file, order }))
+    Ok(Some(OwnedSegment { number, word, file, order }))
 }
 
 /// Creates a segment.
-fn made(pool: &Pool, number: usize, order: u32) -> Result<Option<File>> {
-    let path = path_of(pool, number);
+fn create_segment(pool: &Pool, number: usize, order: u32) -> Result<Option<File>> {
+    let path = segment_path(pool, number);
     // A leftover of a process that was killed at this point.
     drop(fs::remove_file(&path));
     let file = open_file(&path, true).map_err(|error| failed("make", &path, &error))?;
@@ -150,13 +151,13 @@ pub(super) fn reclaim(pool: &Pool, number: usize) -> Result<()> {
     }
     // A new segment has no file at first, and its creator no lock: it is released only if there is
     // an unlocked file.
-    let Some(_file) = alone(pool, number)? else { return Ok(()) };
+    let Some(_file) = lock_exclusive(pool, number)? else { return Ok(()) };
     if index.order(number).is_some() {
         index.change(number, word, State::Free);
     } else {
         // The process that released or created it was stopped at that point.
         if index.word(number).1 == word {
-            drop(fs::remove_file(path_of(pool, number)));
+            drop(fs::remove_file(segment_path(pool, number)));
         }
         index.change(number, word, State::Empty);
     }
@@ -169,7 +170,9 @@ fn make_room(pool: &Pool, mut needed: u64) -> Result<()> {
     let index = &pool.0.index;
     let mut freed = |number: usize| -> Result<bool> {
         let (state, word) = index.word(number);
-        let Some(_file) = alone(pool, number)?.filter(|_| state == State::Free) else { return Ok(false) };
+        let Some(_file) = lock_exclusive(pool, number)?.filter(|_| state == State::Free) else {
+            return Ok(false);
+        };
         // The lock gives exclusive use. The file is deleted first, so that the slot never has two.
         if !index.change(number, word, State::Creating) {
             return Ok(false);
@@ -177,7 +180,7 @@ fn make_room(pool: &Pool, mut needed: u64) -> Result<()> {
         let word = index.word(number).1;
         let order = index.order(number).unwrap_or(0);
         index.set_order(number, 0);
-        drop(fs::remove_file(path_of(pool, number)));
+        drop(fs::remove_file(segment_path(pool, number)));
         index.change(number, word, State::Empty);
         needed = needed.saturating_sub(1 << order);
         Ok(needed == 0)
@@ -200,7 +203,7 @@ fn make_room(pool: &Pool, mut needed: u64) -> Result<()> {
         .collect();
     oldest.sort_unstable();
     for (_, number, word) in oldest {
-        let Some(file) = alone(pool, number)? else { continue };
+        let Some(file) = lock_exclusive(pool, number)? else { continue };
         if index.word(number).1 != word {
             continue;
         }

@@ -5,9 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::AtomicU32;
 
 /// A pool of this test alone.
-struct Own(Pool, String);
+struct TestPool(Pool, String);
 
-impl Own {
+impl TestPool {
     fn new(options: &PoolOptions) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("test-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
@@ -19,7 +19,7 @@ impl Own {
     }
 }
 
-impl Drop for Own {
+impl Drop for TestPool {
     fn drop(&mut self) {
         drop(Pool::remove(&self.1));
     }
@@ -27,7 +27,7 @@ impl Drop for Own {
 
 #[test]
 fn objects_are_made_read_and_deleted_and_their_memory_is_used_again() {
-    let own = Own::small();
+    let own = TestPool::small();
     let pool = &own.0;
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(pool.folder()), 0o700);
@@ -65,7 +65,7 @@ fn objects_are_made_read_and_deleted_and_their_memory_is_used_again() {
 
 #[test]
 fn what_is_not_sealed_is_never_seen_and_its_memory_comes_back() {
-    let own = Own::small();
+    let own = TestPool::small();
     let pool = &own.0;
     let mut writer = pool.begin("a", 100).unwrap();
     writer.memory().fill(1);
@@ -82,7 +82,7 @@ fn what_is_not_sealed_is_never_seen_and_its_memory_comes_back() {
 
 #[test]
 fn the_quota_is_an_error_or_the_oldest_objects_go_to_files() {
-    let own = Own::small();
+    let own = TestPool::small();
     for number in 0..8 {
         own.0.put(&number.to_string(), &[number; 1 << 17]).unwrap();
     }
@@ -94,7 +94,7 @@ fn the_quota_is_an_error_or_the_oldest_objects_go_to_files() {
     // For an object of another size, the free segment is released.
     own.0.put("9", &[9; 10]).unwrap();
     let folder = std::env::temp_dir().join(format!("hyperchunk-pool-{}", std::process::id()));
-    let own = Own::new(&PoolOptions { quota: Some(1 << 20), spill: Some(folder.clone()) });
+    let own = TestPool::new(&PoolOptions { quota: Some(1 << 20), spill: Some(folder.clone()) });
     let held = {
         own.0.put("held", &[99; 1 << 17]).unwrap();
         own.0.get("held").unwrap()
@@ -124,7 +124,7 @@ fn the_quota_is_an_error_or_the_oldest_objects_go_to_files() {
 
 #[test]
 fn many_threads_make_read_and_delete() {
-    let own = Own::new(&PoolOptions { quota: Some(8 << 20), spill: None });
+    let own = TestPool::new(&PoolOptions { quota: Some(8 << 20), spill: None });
     std::thread::scope(|scope| {
         for thread in 0..6_u64 {
             let name = &own.1;
@@ -166,7 +166,7 @@ fn many_threads_make_read_and_delete() {
 
 #[test]
 fn a_garbled_index_does_no_harm() {
-    let own = Own::small();
+    let own = TestPool::small();
     for number in 0..5 {
         own.0.put(&number.to_string(), &[number; 10_000]).unwrap();
     }
@@ -207,7 +207,7 @@ fn a_garbled_index_does_no_harm() {
 
 #[test]
 fn a_segment_that_was_cut_off_is_an_error() {
-    let own = Own::small();
+    let own = TestPool::small();
     own.0.put("a", &[1; 50_000]).unwrap();
     let segment = fs::read_dir(own.0.folder()).unwrap().flatten().map(|entry| entry.path());
     let segment = segment.into_iter().find(|path| path.file_name().unwrap() != index::NAME).unwrap();

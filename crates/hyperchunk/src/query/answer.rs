@@ -1,16 +1,16 @@
 //! Queries: boxes that may hold matching values, and the values themselves.
 
 use super::boxes::{elements, merged};
-use super::{Ask, Elements, Predicate};
+use super::{Elements, Predicate, ZoneRequest};
 use crate::slabs::{Steps, slabs_of};
 use crate::store::{Extreme, Slab};
 use crate::{Dataset, Error, Result};
 use std::collections::HashSet;
 
 /// Number of bytes read at a time.
-const AT_ONCE: u64 = 8 << 20;
+const PART_BYTES: u64 = 8 << 20;
 /// Maximum number of such parts, 32 TiB in total.
-const PARTS: usize = 1 << 22;
+const MAX_PARTS: usize = 1 << 22;
 
 /// Candidate regions of a query. There are no matches outside them.
 #[derive(Debug, Clone)]
@@ -19,9 +19,9 @@ pub struct Answer {
     /// Candidate boxes, in order.
     pub boxes: Vec<Slab>,
     /// Number of bytes of statistics that were read.
-    pub looked_at: u64,
+    pub bytes_scanned: u64,
     /// Total size of the boxes in bytes.
-    pub left: u64,
+    pub bytes_candidate: u64,
     /// Number of these bytes without statistics.
     pub unknown: u64,
     /// Size of the queried region in bytes.
@@ -33,7 +33,7 @@ pub struct Answer {
 /// Matching values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Found {
+pub struct MatchBatch {
     /// Indices of the values, concatenated.
     pub indices: Vec<u64>,
     /// The values, in the dataset's datatype.
@@ -47,10 +47,10 @@ pub struct Matches {
     predicate: Predicate,
     elements: Elements,
     /// In reverse order: the next part is the last one.
-    left: Vec<Slab>,
+    remaining: Vec<Slab>,
     seen: Option<HashSet<Vec<u64>>>,
     bytes: Vec<u8>,
-    looked_at: u64,
+    bytes_scanned: u64,
 }
 
 impl Dataset {
@@ -61,25 +61,25 @@ impl Dataset {
     /// Unsupported for elements that are not plain numbers, and if there are no statistics; Invalid
     /// for a box outside the extent; errors of reading statistics.
     pub fn query(&self, predicate: &Predicate, slab: Option<&Slab>) -> Result<Answer> {
-        let numbers = Elements::of(self.datatype()).map_err(|error| self.name(error))?;
-        let wanted = self.asked(slab)?;
+        let numbers = Elements::from_datatype(self.datatype()).map_err(|error| self.name(error))?;
+        let wanted = self.requested_box(slab)?;
         let size = numbers.size();
-        let ask = Ask {
+        let ask = ZoneRequest {
             wanted: &wanted,
             keep: &|statistics| predicate.judge(statistics, size).yes,
-            bare: self.fill_may(numbers, predicate)?,
+            bare: self.fill_may_match(numbers, predicate)?,
             limits: &self.object().file().options().limits,
         };
-        let zoned = self.zoned(&ask)?;
+        let zoned = self.zone_map(&ask)?;
         let bytes = |boxes: &[Slab]| elements(boxes).saturating_mul(size as u64);
         let unknown = zoned.zones.iter().filter(|zone| zone.statistics.is_none());
         let unknown = unknown.fold(0, |sum: u64, zone| sum.saturating_add(bytes(&zone.seen)));
         let boxes = zoned.zones.into_iter().flat_map(|zone| zone.seen).chain(zoned.bare);
         let boxes = merged(boxes.collect());
         Ok(Answer {
-            left: bytes(&boxes),
+            bytes_candidate: bytes(&boxes),
             boxes,
-            looked_at: zoned.looked_at,
+            bytes_scanned: zoned.bytes_scanned,
             unknown,
             total: wanted.elements()?.saturating_mul(size as u64),
             disjoint: zoned.disjoint,
@@ -91,7 +91,7 @@ impl Dataset {
     /// # Errors
     /// As [`Dataset::query`].
     pub fn matches(&self, predicate: &Predicate, answer: &Answer) -> Result<Matches> {
-        let elements = Elements::of(self.datatype()).map_err(|error| self.name(error))?;
+        let elements = Elements::from_datatype(self.datatype()).map_err(|error| self.name(error))?;
         let mut left = Vec::new();
         for slab in &answer.boxes {
             self.parts(slab, &mut left)?;
@@ -99,15 +99,23 @@ impl Dataset {
         left.reverse();
         let seen = (!answer.disjoint).then(HashSet::new);
         let (dataset, predicate) = (self.clone(), predicate.clone());
-        Ok(Matches { dataset, predicate, elements, left, seen, bytes: Vec::new(), looked_at: 0 })
+        Ok(Matches {
+            dataset,
+            predicate,
+            elements,
+            remaining: left,
+            seen,
+            bytes: Vec::new(),
+            bytes_scanned: 0,
+        })
     }
 
     /// Splits a box into parts that are read at a time.
     fn parts(&self, slab: &Slab, out: &mut Vec<Slab>) -> Result<()> {
         let steps = slab.start.iter().zip(&slab.count);
         let steps = steps.map(|(start, count)| Steps { start: *start, step: 1, count: *count }).collect();
-        for choice in slabs_of(self, steps, AT_ONCE) {
-            if out.len() > PARTS {
+        for choice in slabs_of(self, steps, PART_BYTES) {
+            if out.len() > MAX_PARTS {
                 return Err(self.name(Error::limit("boxes too large to be read: ask about a part")));
             }
             out.extend(crate::store::boxes(&choice, self.dims())?);
@@ -121,7 +129,7 @@ impl Dataset {
         let count = count.ok_or_else(|| Error::limit("a box larger than memory"))?;
         bytes.clear();
         bytes.resize(count, 0);
-        self.read(&slab.choice(), bytes)
+        self.read(&slab.to_selection(), bytes)
     }
 
     /// Calls `each` with the parts of a box and their elements.
@@ -144,13 +152,13 @@ impl Dataset {
 impl Matches {
     /// Returns the number of bytes read until now.
     #[must_use]
-    pub fn looked_at(&self) -> u64 {
-        self.looked_at
+    pub fn bytes_scanned(&self) -> u64 {
+        self.bytes_scanned
     }
 
     /// Returns matching values as numbers.
     #[must_use]
-    pub fn numbers(&self, found: &Found) -> Vec<Extreme> {
+    pub fn numbers(&self, found: &MatchBatch) -> Vec<Extreme> {
         self.elements.values(&found.values).numbers()
     }
 
@@ -159,14 +167,14 @@ impl Matches {
     /// # Errors
     /// Errors of reading.
     #[expect(clippy::should_implement_trait, reason = "what is read may fail")]
-    pub fn next(&mut self) -> Result<Option<Found>> {
+    pub fn next(&mut self) -> Result<Option<MatchBatch>> {
         let size = self.elements.size();
-        while let Some(slab) = self.left.pop() {
+        while let Some(slab) = self.remaining.pop() {
             let mut bytes = std::mem::take(&mut self.bytes);
             self.dataset.read_slab(&slab, size, &mut bytes)?;
-            self.looked_at = self.looked_at.saturating_add(bytes.len() as u64);
-            let mut found = Found { indices: Vec::new(), values: Vec::new() };
-            let Found { indices, values } = &mut found;
+            self.bytes_scanned = self.bytes_scanned.saturating_add(bytes.len() as u64);
+            let mut found = MatchBatch { indices: Vec::new(), values: Vec::new() };
+            let MatchBatch { indices, values } = &mut found;
             self.predicate.find(self.elements, &slab, &bytes, indices, values);
             if let Some(seen) = &mut self.seen {
                 found = once(&found, slab.start.len(), size, seen);
@@ -181,8 +189,8 @@ impl Matches {
 }
 
 /// Returns the matches that were not found before.
-fn once(found: &Found, rank: usize, size: usize, seen: &mut HashSet<Vec<u64>>) -> Found {
-    let mut left = Found { indices: Vec::new(), values: Vec::new() };
+fn once(found: &MatchBatch, rank: usize, size: usize, seen: &mut HashSet<Vec<u64>>) -> MatchBatch {
+    let mut left = MatchBatch { indices: Vec::new(), values: Vec::new() };
     for (at, value) in found.values.chunks_exact(size).enumerate() {
         let index = found.indices.get(at * rank..(at + 1) * rank).unwrap_or_default();
         if seen.insert(index.to_vec()) {
@@ -208,14 +216,14 @@ impl Predicate {
         for ((at, value), _) in
             (0..).zip(bytes.chunks_exact(elements.size())).zip(held).filter(|(_, held)| *held)
         {
-            indices.extend(index_of(slab, at));
+            indices.extend(element_index(slab, at));
             values.extend_from_slice(value);
         }
     }
 }
 
 /// Returns the index of an element of a box.
-pub(super) fn index_of(slab: &Slab, mut at: u64) -> Vec<u64> {
+pub(super) fn element_index(slab: &Slab, mut at: u64) -> Vec<u64> {
     let mut index = slab.start.clone();
     for (index, count) in index.iter_mut().zip(&slab.count).rev() {
         *index += at % (*count).max(1);

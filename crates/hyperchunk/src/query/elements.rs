@@ -1,13 +1,13 @@
 //! Elements as numbers.
 
-use crate::store::{Extreme, Looks, Machine, Pass, Statistics};
+use crate::store::{Extreme, Machine, NumberFormat, Pass, Statistics};
 use crate::{Error, Result};
 use hyperchunk_format::model::Datatype;
 
 /// Number type of a dataset's elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Elements {
-    looks: Looks,
+    looks: NumberFormat,
     machine: Machine,
     swapped: bool,
 }
@@ -47,8 +47,8 @@ impl Values {
 impl Elements {
     /// Returns the number type of a datatype: plain integers and floating-point numbers, in either
     /// byte order.
-    pub(crate) fn of(datatype: &Datatype) -> Result<Self> {
-        let looks = Looks::of(datatype);
+    pub(crate) fn from_datatype(datatype: &Datatype) -> Result<Self> {
+        let looks = NumberFormat::from_datatype(datatype);
         let (machine, swapped) = looks.machine().ok_or_else(|| {
             Error::unsupported(
                 "only integers of 8 to 64 bits and floating-point numbers of 32 and 64 bits can be queried",
@@ -92,8 +92,8 @@ impl Elements {
     /// Computes statistics of whole elements.
     pub(crate) fn statistics(self, bytes: &[u8]) -> Statistics {
         let mut pass = Pass::new(false, Some(self.looks));
-        pass.look(bytes);
-        pass.end().1.unwrap_or(Statistics::NONE)
+        pass.update(bytes);
+        pass.finish().1.unwrap_or(Statistics::NONE)
     }
 
     /// Decodes whole elements.

@@ -8,19 +8,19 @@ use std::cmp::Ordering;
 /// Possible outcomes of a predicate on a set of values: whether some may match, and whether some
 /// may not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Maybe {
+pub(crate) struct Outcomes {
     pub(crate) yes: bool,
     pub(crate) no: bool,
 }
 
-const UNKNOWN: Maybe = Maybe { yes: true, no: true };
+const UNKNOWN: Outcomes = Outcomes { yes: true, no: true };
 
 impl Predicate {
     /// Evaluates the predicate on statistics of elements of `size` bytes. It never excludes an
     /// outcome that some value has.
-    pub(crate) fn judge(&self, statistics: &Statistics, size: usize) -> Maybe {
+    pub(crate) fn judge(&self, statistics: &Statistics, size: usize) -> Outcomes {
         if statistics.count == 0 {
-            return Maybe { yes: false, no: false };
+            return Outcomes { yes: false, no: false };
         }
         // Inconsistent statistics are ignored.
         if statistics.nan > statistics.count {
@@ -37,30 +37,30 @@ impl Predicate {
     }
 }
 
-fn judge(term: &Term, statistics: &Statistics, size: usize) -> Maybe {
+fn judge(term: &Term, statistics: &Statistics, size: usize) -> Outcomes {
     match term {
         Term::Compare(comparison, number) => compare(*comparison, *number, statistics, size),
         Term::Is(class) => is(*class, statistics),
         Term::Not(term) => {
-            let Maybe { yes, no } = judge(term, statistics, size);
-            Maybe { yes: no, no: yes }
+            let Outcomes { yes, no } = judge(term, statistics, size);
+            Outcomes { yes: no, no: yes }
         }
-        Term::And(terms) => terms.iter().fold(Maybe { yes: true, no: false }, |all, term| {
+        Term::And(terms) => terms.iter().fold(Outcomes { yes: true, no: false }, |all, term| {
             let one = judge(term, statistics, size);
-            Maybe { yes: all.yes && one.yes, no: all.no || one.no }
+            Outcomes { yes: all.yes && one.yes, no: all.no || one.no }
         }),
-        Term::Or(terms) => terms.iter().fold(Maybe { yes: false, no: true }, |all, term| {
+        Term::Or(terms) => terms.iter().fold(Outcomes { yes: false, no: true }, |all, term| {
             let one = judge(term, statistics, size);
-            Maybe { yes: all.yes || one.yes, no: all.no && one.no }
+            Outcomes { yes: all.yes || one.yes, no: all.no && one.no }
         }),
     }
 }
 
-fn compare(comparison: Comparison, number: Number, statistics: &Statistics, size: usize) -> Maybe {
-    let mut maybe = Maybe { yes: false, no: false };
+fn compare(comparison: Comparison, number: Number, statistics: &Statistics, size: usize) -> Outcomes {
+    let mut maybe = Outcomes { yes: false, no: false };
     if statistics.nan > 0 {
         let holds = comparison.holds(None);
-        maybe = Maybe { yes: holds, no: !holds };
+        maybe = Outcomes { yes: holds, no: !holds };
     }
     if statistics.nan == statistics.count {
         return maybe;
@@ -75,7 +75,7 @@ fn compare(comparison: Comparison, number: Number, statistics: &Statistics, size
     let (Some(least), Some(most)) = (low, high) else {
         // The number is NaN.
         let holds = comparison.holds(None);
-        return Maybe { yes: maybe.yes || holds, no: maybe.no || !holds };
+        return Outcomes { yes: maybe.yes || holds, no: maybe.no || !holds };
     };
     let (yes, no) = match comparison {
         Comparison::Less => (least.is_lt(), most.is_ge()),
@@ -85,10 +85,10 @@ fn compare(comparison: Comparison, number: Number, statistics: &Statistics, size
         Comparison::Equal => (least.is_le() && most.is_ge(), least.is_ne() || most.is_ne()),
         Comparison::NotEqual => (least.is_ne() || most.is_ne(), least.is_le() && most.is_ge()),
     };
-    Maybe { yes: maybe.yes || yes, no: maybe.no || no }
+    Outcomes { yes: maybe.yes || yes, no: maybe.no || no }
 }
 
-fn is(class: Class, statistics: &Statistics) -> Maybe {
+fn is(class: Class, statistics: &Statistics) -> Outcomes {
     let numbers = statistics.count > statistics.nan;
     let infinite = |extreme: Option<(Extreme, u64)>| matches!(extreme, Some((Extreme::Float(value), _)) if value.is_infinite());
     let (low, high) = (infinite(statistics.min), infinite(statistics.max));
@@ -99,9 +99,9 @@ fn is(class: Class, statistics: &Statistics) -> Maybe {
     let all = some && same;
     let nan = statistics.nan > 0;
     match class {
-        Class::NotANumber => Maybe { yes: nan, no: numbers },
-        Class::Infinite => Maybe { yes: numbers && some, no: nan || (numbers && !all) },
-        Class::Finite => Maybe { yes: numbers && !all, no: nan || some },
+        Class::NotANumber => Outcomes { yes: nan, no: numbers },
+        Class::Infinite => Outcomes { yes: numbers && some, no: nan || (numbers && !all) },
+        Class::Finite => Outcomes { yes: numbers && !all, no: nan || some },
     }
 }
 
@@ -162,7 +162,7 @@ mod tests {
     /// Checks that the evaluation on statistics never contradicts the evaluation on values.
     #[track_caller]
     fn check(datatype: &Datatype, bytes: &[u8], texts: &[&str]) {
-        let elements = Elements::of(datatype).unwrap();
+        let elements = Elements::from_datatype(datatype).unwrap();
         let statistics = elements.statistics(bytes);
         let (values, mut held) = (elements.values(bytes), Vec::new());
         for text in texts {
@@ -243,7 +243,7 @@ mod tests {
     fn zones_are_judged_sharply() {
         let of = |values: &[f64]| {
             let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-            Elements::of(&Datatype::ieee(8, ByteOrder::Little)).unwrap().statistics(&bytes)
+            Elements::from_datatype(&Datatype::ieee(8, ByteOrder::Little)).unwrap().statistics(&bytes)
         };
         let may = |text: &str, values: &[f64]| text.parse::<Predicate>().unwrap().judge(&of(values), 8).yes;
         assert!(!may("value > 12", &[1.0, 12.0, f64::NAN]));

@@ -9,9 +9,9 @@ use std::fmt;
 use std::str::FromStr;
 
 /// Maximum nesting depth.
-const DEEPEST: usize = 64;
+const MAX_DEPTH: usize = 64;
 /// Maximum length of a text in bytes.
-const LONGEST: usize = 64 << 10;
+const MAX_TEXT_BYTES: usize = 64 << 10;
 
 /// A number of a predicate.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -81,7 +81,7 @@ impl Comparison {
     }
 
     /// Returns the comparison with the operands swapped.
-    fn turned(self) -> Self {
+    fn flipped(self) -> Self {
         match self {
             Self::Less => Self::Greater,
             Self::LessOrEqual => Self::GreaterOrEqual,
@@ -126,7 +126,7 @@ impl FromStr for Predicate {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        if text.len() > LONGEST {
+        if text.len() > MAX_TEXT_BYTES {
             return Err(Error::limit(format!("a predicate of {} bytes", text.len())));
         }
         let mut parser = Parser { tokens: tokens(text)?, at: 0, text, depth: 0 };
@@ -144,7 +144,7 @@ impl Predicate {
     ///
     /// # Errors
     /// Invalid if it names no dataset, or several; as parsing a predicate.
-    pub fn of_dataset(text: &str) -> Result<(String, Self)> {
+    pub fn parse_with_dataset(text: &str) -> Result<(String, Self)> {
         let (mut plain, mut name) = (String::with_capacity(text.len()), None::<&str>);
         let mut at = 0;
         while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
@@ -310,8 +310,8 @@ impl<'t> Parser<'t> {
 
     fn any(&mut self) -> Result<Term> {
         self.depth += 1;
-        if self.depth > DEEPEST {
-            return Err(Error::limit(format!("a predicate nested more than {DEEPEST} deep")));
+        if self.depth > MAX_DEPTH {
+            return Err(Error::limit(format!("a predicate nested more than {MAX_DEPTH} deep")));
         }
         let mut terms = vec![self.all()?];
         while self.peek().0 == Token::Or {
@@ -336,7 +336,7 @@ impl<'t> Parser<'t> {
             (Token::Not, place) => {
                 self.at += 1;
                 self.depth += 1;
-                if self.depth > DEEPEST {
+                if self.depth > MAX_DEPTH {
                     return Err(self.error("too many negations", place));
                 }
                 let term = self.one()?;
@@ -386,7 +386,7 @@ impl<'t> Parser<'t> {
                     return Err(self.error("two numbers are compared; one side must be `value`", place));
                 }
                 (asked, Operand::Number(number)) => (comparison, asked, number),
-                (Operand::Number(number), asked) => (comparison.turned(), asked, number),
+                (Operand::Number(number), asked) => (comparison.flipped(), asked, number),
                 _ => return Err(self.error("a value is compared with a number", place)),
             };
             let above = matches!(comparison, Comparison::Greater | Comparison::GreaterOrEqual);
@@ -438,7 +438,7 @@ mod tests {
     #[test]
     fn datasets_are_named() {
         let check = |text: &str, name: &str, plain: &str| {
-            let (found, predicate) = Predicate::of_dataset(text).unwrap();
+            let (found, predicate) = Predicate::parse_with_dataset(text).unwrap();
             assert_eq!((&*found, &*predicate.to_string()), (name, plain));
         };
         check("max(h) > 12", "h", "max > 12");
@@ -447,7 +447,7 @@ mod tests {
         for wrong in
             ["max > 12", "max(a) > 1 or max(b) > 1", "max() > 1", "max(a > 1", "isnan(value)", "", "max(a)"]
         {
-            assert!(Predicate::of_dataset(wrong).is_err(), "{wrong}");
+            assert!(Predicate::parse_with_dataset(wrong).is_err(), "{wrong}");
         }
     }
 
@@ -497,7 +497,7 @@ mod tests {
         }
         assert!("(".repeat(100).parse::<Predicate>().is_err());
         assert!("!".repeat(100).parse::<Predicate>().is_err());
-        assert!(" ".repeat(LONGEST + 1).parse::<Predicate>().is_err());
+        assert!(" ".repeat(MAX_TEXT_BYTES + 1).parse::<Predicate>().is_err());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Statistics of rows, for datasets of one dimension such as the columns of tables.
 
-use super::{Ask, Elements, zonemap::Zonemap};
+use super::{Elements, ZoneRequest, zonemap::Zonemap};
 use crate::store::{Extreme, PageKind, Slab, Statistics};
 use crate::{Dataset, ErrorKind, Result};
 use std::ops::Range;
@@ -32,7 +32,7 @@ pub struct RowZones {
     /// Ranges in order, without gaps, up to the last requested row.
     pub zones: Vec<BoundedRows>,
     /// Number of bytes of statistics that were read.
-    pub looked_at: u64,
+    pub bytes_scanned: u64,
 }
 
 impl Bounds {
@@ -43,7 +43,7 @@ impl Bounds {
     }
 
     /// Converts statistics of elements; `None` if they are inconsistent or describe other elements.
-    fn of(statistics: &Statistics, elements: Elements) -> Option<Self> {
+    fn from_statistics(statistics: &Statistics, elements: Elements) -> Option<Self> {
         let Statistics { count, nan, min, max, .. } = *statistics;
         if count == 0 || nan > count || (nan > 0 && !elements.may_be_nan()) {
             return None;
@@ -77,22 +77,24 @@ impl Dataset {
     /// # Errors
     /// Errors of reading the statistics; Corrupt if they are damaged.
     pub fn row_zones(&self, rows: Range<u64>) -> Result<Option<RowZones>> {
-        let Ok(elements) = Elements::of(self.datatype()) else { return Ok(None) };
+        let Ok(elements) = Elements::from_datatype(self.datatype()) else { return Ok(None) };
         if rows.start >= rows.end || !self.keeps_row_zones()? {
             return Ok(None);
         }
         let wanted = Slab::new([rows.start], [rows.end - rows.start]);
-        let wanted = self.asked(Some(&wanted))?;
+        let wanted = self.requested_box(Some(&wanted))?;
         let limits = &self.object().file().options().limits;
-        let zoned = match self.zoned(&Ask { wanted: &wanted, keep: &|_| true, bare: true, limits }) {
+        let zoned = match self.zone_map(&ZoneRequest { wanted: &wanted, keep: &|_| true, bare: true, limits })
+        {
             // The file changed at this moment.
             Err(error) if error.kind() == ErrorKind::Changed && self.0.sharded.is_none() => return Ok(None),
             found => found?,
         };
         let fill = self.unwritten()?.unwrap_or_else(|| vec![0; elements.size()]);
-        let fill = Bounds::of(&elements.statistics(&fill), elements);
+        let fill = Bounds::from_statistics(&elements.statistics(&fill), elements);
         let known = zoned.zones.iter().flat_map(|zone| {
-            let bounds = zone.statistics.as_ref().and_then(|statistics| Bounds::of(statistics, elements));
+            let bounds =
+                zone.statistics.as_ref().and_then(|statistics| Bounds::from_statistics(statistics, elements));
             zone.seen.iter().map(move |slab| (slab, bounds))
         });
         let bare = zoned.bare.iter().map(|slab| (slab, fill));
@@ -100,7 +102,7 @@ impl Dataset {
             let (start, count) = (*slab.start.first()?, *slab.count.first()?);
             Some((start..start.saturating_add(count), bounds))
         });
-        Ok(Some(RowZones { zones: in_order(parts.collect(), &rows), looked_at: zoned.looked_at }))
+        Ok(Some(RowZones { zones: in_order(parts.collect(), &rows), bytes_scanned: zoned.bytes_scanned }))
     }
 
     /// Returns whether there are statistics for [`Dataset::row_zones`], without reading them.
@@ -108,7 +110,7 @@ impl Dataset {
     /// # Errors
     /// Errors of opening the statistics; Corrupt if they are damaged.
     pub fn keeps_row_zones(&self) -> Result<bool> {
-        if self.dims().len() != 1 || Elements::of(self.datatype()).is_err() {
+        if self.dims().len() != 1 || Elements::from_datatype(self.datatype()).is_err() {
             return Ok(false);
         }
         if let Some(sharded) = &self.0.sharded {
@@ -116,7 +118,7 @@ impl Dataset {
             let mut pages = parts.iter().flat_map(|part| &part.written.pages);
             return Ok(pages.any(|page| page.head.kind == PageKind::Zones));
         }
-        match Zonemap::of(self.object().file()) {
+        match Zonemap::find(self.object().file()) {
             Ok(found) => Ok(found.is_some_and(|map| map.has(self))),
             Err(error) if error.kind() == ErrorKind::Changed => Ok(false),
             Err(error) => Err(self.name(error)),
@@ -181,7 +183,7 @@ mod tests {
     #[test]
     fn statistics_that_make_no_sense_bound_nothing() {
         let of = |datatype: &Datatype, statistics: &Statistics| {
-            Bounds::of(statistics, Elements::of(datatype).unwrap())
+            Bounds::from_statistics(statistics, Elements::from_datatype(datatype).unwrap())
         };
         let byte = Datatype::integer(1, true, ByteOrder::Little);
         let extremes = |low, high| Statistics {

@@ -1,9 +1,9 @@
 //! Ranking of the zones of a dataset by their statistics, for questions such as: where is the
 //! biggest wave?
 
-use super::answer::index_of;
+use super::answer::element_index;
 use super::judge::order;
-use super::{Ask, Elements, Zone};
+use super::{Elements, Zone, ZoneRequest};
 use crate::store::{Extreme, Slab, Statistics, WriterId};
 use crate::{Dataset, Error, Result};
 use std::cmp::Ordering;
@@ -13,7 +13,7 @@ use std::str::FromStr;
 /// Criterion of the ranking. The largest comes first; for the minimum, the smallest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum By {
+pub enum RankBy {
     /// Maximum.
     Max,
     /// Minimum.
@@ -28,7 +28,7 @@ pub enum By {
     Range,
 }
 
-impl FromStr for By {
+impl FromStr for RankBy {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
@@ -50,7 +50,7 @@ impl FromStr for By {
 /// A zone with its statistics.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub struct Shard {
+pub struct ZoneStats {
     /// Its box, or the bounding box of its visible parts.
     pub slab: Slab,
     /// Value of the criterion.
@@ -70,25 +70,25 @@ pub struct Shard {
 #[non_exhaustive]
 pub struct Top {
     /// The zones in order.
-    pub shards: Vec<Shard>,
+    pub zones: Vec<ZoneStats>,
     /// Number of bytes of statistics and elements that were read.
-    pub looked_at: u64,
+    pub bytes_scanned: u64,
     /// Size of the ranked region in bytes.
     pub total: u64,
 }
 
 /// A zone in the priority queue.
-struct Ranked {
+struct RankedZone {
     /// Bound of the criterion; `None` if unknown, which comes first.
     key: Option<Extreme>,
     /// The result, once it is exact.
-    shard: Option<Shard>,
+    stats: Option<ZoneStats>,
     zone: Option<Zone>,
     smallest: bool,
 }
 
-impl By {
-    fn of(self, statistics: &Statistics) -> Option<Extreme> {
+impl RankBy {
+    fn value(self, statistics: &Statistics) -> Option<Extreme> {
         #[expect(clippy::cast_precision_loss, reason = "a mean is one of floating-point numbers")]
         let mean = |statistics: &Statistics| {
             let count = statistics.count.checked_sub(statistics.nan).filter(|count| *count > 0)?;
@@ -126,53 +126,63 @@ impl Dataset {
     ///
     /// # Errors
     /// As [`Dataset::query`].
-    pub fn top(&self, count: usize, by: By, slab: Option<&Slab>) -> Result<Top> {
-        let elements = Elements::of(self.datatype()).map_err(|error| self.name(error))?;
-        let wanted = self.asked(slab)?;
+    pub fn top(&self, count: usize, by: RankBy, slab: Option<&Slab>) -> Result<Top> {
+        let elements = Elements::from_datatype(self.datatype()).map_err(|error| self.name(error))?;
+        let wanted = self.requested_box(slab)?;
         let limits = &self.object().file().options().limits;
-        let zoned = self.zoned(&Ask { wanted: &wanted, keep: &|_| true, bare: false, limits })?;
-        let mut looked_at = zoned.looked_at;
-        let smallest = by == By::Min;
+        let zoned = self.zone_map(&ZoneRequest { wanted: &wanted, keep: &|_| true, bare: false, limits })?;
+        let mut bytes_scanned = zoned.bytes_scanned;
+        let smallest = by == RankBy::Min;
         let mut heap = BinaryHeap::with_capacity(zoned.zones.len());
         for zone in zoned.zones {
             let known = zone.statistics.filter(|_| zone.whole || by.is_bound());
-            let key = known.as_ref().and_then(|statistics| by.of(statistics));
+            let key = known.as_ref().and_then(|statistics| by.value(statistics));
             if known.is_some() && key.is_none() {
                 continue;
             }
-            heap.push(Ranked { key, shard: None, zone: Some(zone), smallest });
+            heap.push(RankedZone { key, stats: None, zone: Some(zone), smallest });
         }
         let mut shards = Vec::new();
         while shards.len() < count {
             let Some(next) = heap.pop() else { break };
-            if let Some(shard) = next.shard {
+            if let Some(shard) = next.stats {
                 shards.push(shard);
                 continue;
             }
             let Some(zone) = next.zone else { continue };
-            let shard = self.exact(&zone, by, elements, &mut looked_at)?;
+            let shard = self.exact(&zone, by, elements, &mut bytes_scanned)?;
             if let Some(shard) = shard {
-                heap.push(Ranked { key: Some(shard.value), shard: Some(shard), zone: None, smallest });
+                heap.push(RankedZone { key: Some(shard.value), stats: Some(shard), zone: None, smallest });
             }
         }
-        Ok(Top { shards, looked_at, total: wanted.elements()?.saturating_mul(elements.size() as u64) })
+        Ok(Top {
+            zones: shards,
+            bytes_scanned,
+            total: wanted.elements()?.saturating_mul(elements.size() as u64),
+        })
     }
 
     /// Returns the exact result of a zone, reading it if it is partly covered.
-    fn exact(&self, zone: &Zone, by: By, elements: Elements, looked_at: &mut u64) -> Result<Option<Shard>> {
+    fn exact(
+        &self,
+        zone: &Zone,
+        by: RankBy,
+        elements: Elements,
+        bytes_scanned: &mut u64,
+    ) -> Result<Option<ZoneStats>> {
         let mut all = Statistics::NONE;
         let mut best: Option<(Extreme, Vec<u64>)> = None;
         let mut take = |slab: &Slab, statistics: &Statistics| {
             let place = match by {
-                By::Max => statistics.max,
-                By::Min => statistics.min,
+                RankBy::Max => statistics.max,
+                RankBy::Min => statistics.min,
                 _ => None,
             };
             if let Some((value, place)) = place {
-                let index = index_of(slab, place);
+                let index = element_index(slab, place);
                 let better = best.as_ref().is_none_or(|(known, at)| {
                     let compared = order(value, *known);
-                    let compared = if by == By::Min { compared.reverse() } else { compared };
+                    let compared = if by == RankBy::Min { compared.reverse() } else { compared };
                     compared.then_with(|| at.cmp(&index)).is_gt()
                 });
                 if better {
@@ -186,19 +196,18 @@ impl Dataset {
             _ => {
                 for slab in &zone.seen {
                     self.read_parts(slab, elements.size(), &mut |part, bytes| {
-                        *looked_at = looked_at.saturating_add(bytes.len() as u64);
+                        *bytes_scanned = bytes_scanned.saturating_add(bytes.len() as u64);
                         take(part, &elements.statistics(bytes));
                     })?;
                 }
             }
         }
-        let Some(value) = by.of(&all) else { return Ok(None) };
-        let around = zone
-            .seen
-            .iter()
-            .skip(1)
-            .fold(zone.seen.first().cloned(), |around, slab| around.map(|around| around.around(slab)));
-        Ok(around.map(|slab| Shard {
+        let Some(value) = by.value(&all) else { return Ok(None) };
+        let around =
+            zone.seen.iter().skip(1).fold(zone.seen.first().cloned(), |around, slab| {
+                around.map(|around| around.bounding_box(slab))
+            });
+        Ok(around.map(|slab| ZoneStats {
             slab,
             value,
             index: best.map(|(_, index)| index),
@@ -209,7 +218,7 @@ impl Dataset {
     }
 }
 
-impl Ord for Ranked {
+impl Ord for RankedZone {
     fn cmp(&self, other: &Self) -> Ordering {
         let keys = match (self.key, other.key) {
             (Some(one), Some(other)) => {
@@ -219,25 +228,25 @@ impl Ord for Ranked {
             (one, other) => one.is_none().cmp(&other.is_none()),
         };
         // Of equal keys, inexact ones come first, then smaller indices.
-        let exact = self.shard.is_none().cmp(&other.shard.is_none());
+        let exact = self.stats.is_none().cmp(&other.stats.is_none());
         let place = |ranked: &Self| {
-            let shard = ranked.shard.as_ref();
+            let shard = ranked.stats.as_ref();
             shard.map(|shard| shard.index.clone().unwrap_or_else(|| shard.slab.start.clone()))
         };
         keys.then(exact).then_with(|| place(other).cmp(&place(self)))
     }
 }
 
-impl PartialOrd for Ranked {
+impl PartialOrd for RankedZone {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Ranked {
+impl PartialEq for RankedZone {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Ranked {}
+impl Eq for RankedZone {}

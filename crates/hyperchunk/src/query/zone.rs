@@ -1,6 +1,6 @@
 //! Zones of a dataset: their visible parts and statistics.
 
-use super::judge::Maybe;
+use super::judge::Outcomes;
 use super::{Elements, Predicate};
 use crate::store::{Slab, Statistics, WriterId};
 use crate::{Dataset, Error, Limits, Result};
@@ -21,18 +21,18 @@ pub(crate) struct Zone {
 
 /// Zone map of a part of a dataset.
 #[derive(Debug)]
-pub(crate) struct Zoned {
+pub(crate) struct ZoneMap {
     pub(crate) zones: Vec<Zone>,
     /// Unwritten elements, if requested.
     pub(crate) bare: Vec<Slab>,
     /// Number of bytes that were read.
-    pub(crate) looked_at: u64,
+    pub(crate) bytes_scanned: u64,
     /// True if none of these boxes overlap.
     pub(crate) disjoint: bool,
 }
 
 /// A request for a zone map.
-pub(crate) struct Ask<'a> {
+pub(crate) struct ZoneRequest<'a> {
     pub(crate) wanted: &'a Slab,
     /// Filter of zones by their statistics.
     pub(crate) keep: &'a dyn Fn(&Statistics) -> bool,
@@ -68,7 +68,7 @@ impl ZoneState {
 
 impl Dataset {
     /// Returns the requested box after checking it, or the box of the whole dataset.
-    pub(crate) fn asked(&self, slab: Option<&Slab>) -> Result<Slab> {
+    pub(crate) fn requested_box(&self, slab: Option<&Slab>) -> Result<Slab> {
         let all = Slab::new(vec![0; self.dims().len()], self.dims());
         let Some(slab) = slab else { return Ok(all) };
         slab.check(self.dims().len()).map_err(|error| self.name(error))?;
@@ -81,9 +81,9 @@ impl Dataset {
     }
 
     /// Returns the zone map of a part of the dataset.
-    pub(crate) fn zoned(&self, ask: &Ask<'_>) -> Result<Zoned> {
+    pub(crate) fn zone_map(&self, ask: &ZoneRequest<'_>) -> Result<ZoneMap> {
         if ask.wanted.count.contains(&0) {
-            return Ok(Zoned { zones: Vec::new(), bare: Vec::new(), looked_at: 0, disjoint: true });
+            return Ok(ZoneMap { zones: Vec::new(), bare: Vec::new(), bytes_scanned: 0, disjoint: true });
         }
         let found = match &self.0.sharded {
             Some(sharded) => sharded.zoned(ask),
@@ -98,10 +98,10 @@ impl Dataset {
     /// Unsupported for elements that are not plain numbers, and if there are no statistics; errors
     /// of reading them.
     pub fn zones(&self, slab: Option<&Slab>) -> Result<Vec<ZoneState>> {
-        Elements::of(self.datatype()).map_err(|error| self.name(error))?;
-        let wanted = self.asked(slab)?;
+        Elements::from_datatype(self.datatype()).map_err(|error| self.name(error))?;
+        let wanted = self.requested_box(slab)?;
         let limits = &self.object().file().options().limits;
-        let zoned = self.zoned(&Ask { wanted: &wanted, keep: &|_| true, bare: false, limits })?;
+        let zoned = self.zone_map(&ZoneRequest { wanted: &wanted, keep: &|_| true, bare: false, limits })?;
         let state = |zone: Zone| ZoneState {
             boxes: zone.seen,
             statistics: zone.statistics,
@@ -113,9 +113,9 @@ impl Dataset {
     }
 
     /// Returns whether unwritten elements may match.
-    pub(crate) fn fill_may(&self, elements: Elements, predicate: &Predicate) -> Result<bool> {
+    pub(crate) fn fill_may_match(&self, elements: Elements, predicate: &Predicate) -> Result<bool> {
         let fill = self.unwritten()?.unwrap_or_else(|| vec![0; elements.size()]);
-        let Maybe { yes, .. } = predicate.judge(&elements.statistics(&fill), elements.size());
+        let Outcomes { yes, .. } = predicate.judge(&elements.statistics(&fill), elements.size());
         Ok(yes)
     }
 }

@@ -42,7 +42,7 @@ impl Dataset {
     fn pieces_of_files(&self, rows: &Range<u64>, row: u64) -> Result<Vec<Stretch>> {
         if let Some(sharded) = &self.0.sharded {
             let limits = &self.object().file().options().limits;
-            return sharded.stretches(rows, (row, self.datatype().size), limits);
+            return sharded.contiguous_rows(rows, (row, self.datatype().size), limits);
         }
         match self.layout() {
             Layout::Chunked(chunked) => in_chunks(self, chunked, row, rows),

@@ -1,6 +1,6 @@
 //! Import of kerchunk's references.
 
-use crate::index::{Known, Tables};
+use crate::index::{DatasetChunks, Tables};
 use crate::{Error, Result};
 use hyperchunk_format::model::Chunk;
 use serde_json::Value;
@@ -53,7 +53,7 @@ pub fn import(text: &[u8], url: &str) -> Result<Tables> {
         let Some(chunk) = extents(&metadata) else { continue };
         tables.insert(
             format!("/{array}").into_bytes(),
-            Known { chunk, chunks: Vec::new(), filters: filters(&metadata) },
+            DatasetChunks { chunk, chunks: Vec::new(), filters: filters(&metadata) },
         );
     }
     for (key, value) in refs {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::index::{Index, IndexOption, Known, Tables};
+use crate::index::{DatasetChunks, Index, IndexOption, Tables};
 use crate::{ErrorKind, OpenOptions};
 use hyperchunk_format::model::Chunk;
 
@@ -83,7 +83,10 @@ fn forms_of_references() {
     let a = &tables[&b"/a"[..]];
     assert_eq!((&a.chunk[..], a.chunks.len()), (&[2, 3][..], 2));
     assert!(a.chunks.contains(&chunk(&[0, 1], 10, 20)) && a.chunks.contains(&chunk(&[1, 0], 30, 40)));
-    assert_eq!(tables[&b"/b/c"[..]], Known { chunk: Vec::new(), chunks: vec![chunk(&[], 1, 2)], filters: 0 });
+    assert_eq!(
+        tables[&b"/b/c"[..]],
+        DatasetChunks { chunk: Vec::new(), chunks: vec![chunk(&[], 1, 2)], filters: 0 }
+    );
 }
 
 /// References of the same file make an equivalent index; references of another file make none.

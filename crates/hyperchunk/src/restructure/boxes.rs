@@ -162,7 +162,7 @@ fn long(from: &[u8], to: &mut [u8], row: usize, lines: usize, steps: (usize, usi
 
 /// An array in memory, and the start of a box in it.
 #[derive(Debug)]
-pub(super) struct Within<'a, B> {
+pub(super) struct ArrayWindow<'a, B> {
     pub(super) bytes: B,
     pub(super) dims: &'a [u64],
     pub(super) start: &'a [u64],
@@ -172,8 +172,8 @@ pub(super) struct Within<'a, B> {
 pub(super) fn copy(
     size: usize,
     count: &[u64],
-    from: &Within<'_, &[u8]>,
-    to: Within<'_, &mut [u8]>,
+    from: &ArrayWindow<'_, &[u8]>,
+    to: ArrayWindow<'_, &mut [u8]>,
 ) -> Result<()> {
     let outside = || Error::invalid("a box outside its array");
     let narrow = |value: u64| usize::try_from(value).map_err(|_| outside());
@@ -298,8 +298,8 @@ mod tests {
         {
             let target_dims = [count[0] + 1, count[1], count[2] + 2];
             let mut target = vec![7; usize::try_from(2 * target_dims.iter().product::<u64>()).unwrap()];
-            let from = Within { bytes: &all[..], dims: &dims, start: &start };
-            let to = Within { bytes: &mut target[..], dims: &target_dims, start: &[1, 0, 1] };
+            let from = ArrayWindow { bytes: &all[..], dims: &dims, start: &start };
+            let to = ArrayWindow { bytes: &mut target[..], dims: &target_dims, start: &[1, 0, 1] };
             copy(2, &count, &from, to).unwrap();
             let mut copied = 0;
             for a in 0..target_dims[0] {
@@ -321,9 +321,9 @@ mod tests {
             }
             assert_eq!(copied, count.iter().product::<u64>());
         }
-        let from = Within { bytes: &all[..10], dims: &dims, start: &[0, 0, 0] };
+        let from = ArrayWindow { bytes: &all[..10], dims: &dims, start: &[0, 0, 0] };
         assert!(
-            copy(2, &[4, 5, 3], &from, Within { bytes: &mut [0; 120], dims: &dims, start: &[0, 0, 0] })
+            copy(2, &[4, 5, 3], &from, ArrayWindow { bytes: &mut [0; 120], dims: &dims, start: &[0, 0, 0] })
                 .is_err()
         );
     }

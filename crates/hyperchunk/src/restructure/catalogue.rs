@@ -1,14 +1,14 @@
 //! Catalogue of the layouts of a file's datasets, and the choice of the cheapest one for a
 //! selection.
 
-use super::job::{chunk_of, request_in};
-use super::plan::OPERATION;
+use super::job::{chunk_shape, request_in};
+use super::plan::OPERATION_COST_BYTES;
 use super::{ADOPTED, CONTENTS, FOLDER, Request, names, source};
 use crate::companion::{self, Trust};
 use crate::contents;
 use crate::io::{LocalFile, Source};
 use crate::output;
-use crate::store::{folder_of, real_file};
+use crate::store::{real_file, store_folder};
 use crate::{Dataset, Error, ErrorKind, ExternalPolicy, File, OpenOptions, Result};
 use hyperchunk_format::select::Choice;
 use std::collections::HashMap;
@@ -18,20 +18,20 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Maximum number of layouts of a file that are considered.
-const MOST: usize = 256;
+const MAX_LAYOUTS: usize = 256;
 /// Bytes of a note in the folder of a layout.
-const LONGEST: u64 = 4096;
+const MAX_NOTE_BYTES: u64 = 4096;
 /// Cost of a byte in a filtered chunk, relative to an unfiltered one.
-const DECODED: f64 = 3.0;
+const FILTERED_COST_RATIO: f64 = 3.0;
 /// Smallest unit of disk reads, in bytes.
-const PAGE: f64 = 4096.0;
+const PAGE_BYTES: f64 = 4096.0;
 /// Fraction of the dataset's own cost below which a layout is used.
-const WORTH_IT: f64 = 0.8;
+const MAX_COST_RATIO: f64 = 0.8;
 
 /// A layout in the folder of a file.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub struct Listed {
+pub struct LayoutInfo {
     /// Its id.
     pub id: String,
     /// The request that it was made from.
@@ -61,7 +61,7 @@ pub enum State {
 ///
 /// # Errors
 /// Errors of opening the file; Io.
-pub fn layouts(path: &Path) -> Result<Vec<Listed>> {
+pub fn layouts(path: &Path) -> Result<Vec<LayoutInfo>> {
     let options = OpenOptions { ignore_layouts: true, ..OpenOptions::default() };
     let file = File::open(path, &options)?;
     let mut listed = Vec::new();
@@ -70,13 +70,13 @@ pub fn layouts(path: &Path) -> Result<Vec<Listed>> {
     for (id, folder) in folders(&of, &trust)? {
         let Ok((request, identity)) = request_in(&folder, &trust) else { continue };
         let path = names::whole(&folder);
-        let state = match (path.is_some(), is_of(&file, &request, &identity, (&folder, &trust))) {
+        let state = match (path.is_some(), matches_file(&file, &request, &identity, (&folder, &trust))) {
             (_, Ok(false)) => State::Stale,
             (false, _) => State::Unfinished,
             (true, Ok(true)) => State::Used,
             (true, Err(_)) => State::Stale,
         };
-        listed.push(Listed { id, request, bytes: size_of(&folder), folder, path, state });
+        listed.push(LayoutInfo { id, request, bytes: folder_bytes(&folder), folder, path, state });
     }
     Ok(listed)
 }
@@ -88,14 +88,14 @@ pub fn layouts(path: &Path) -> Result<Vec<Listed>> {
 /// NotFound if no layout, or more than one, has an id with this prefix; Io.
 pub fn remove(path: &Path, id: &str) -> Result<PathBuf> {
     let path = &*output::target(path)?;
-    let folder = folder_of(path).join(FOLDER).join(find(path, id)?);
+    let folder = store_folder(path).join(FOLDER).join(find(path, id)?);
     let refused = |error: std::io::Error| {
         Error::new(ErrorKind::Io, format!("cannot delete the layout: {error}")).file(folder.display())
     };
     std::fs::remove_dir_all(&folder).map_err(refused)?;
     // Succeeds only for empty folders.
-    drop(std::fs::remove_dir(folder_of(path).join(FOLDER)));
-    drop(std::fs::remove_dir(folder_of(path)));
+    drop(std::fs::remove_dir(store_folder(path).join(FOLDER)));
+    drop(std::fs::remove_dir(store_folder(path)));
     Ok(folder)
 }
 
@@ -115,12 +115,12 @@ pub(super) fn find(path: &Path, id: &str) -> Result<String> {
 /// Returns the folders of layouts, sorted by name. Folders that other users could have made are
 /// ignored.
 fn folders(path: &Path, trust: &Trust) -> Result<Vec<(String, PathBuf)>> {
-    let folder = folder_of(path).join(FOLDER);
+    let folder = store_folder(path).join(FOLDER);
     let counts = |folder: &Path| {
         let found = trust.folder(folder).map(|there| there.then_some(()));
         companion::counted("a folder of layouts", found).is_some()
     };
-    if !counts(&folder_of(path)) || !counts(&folder) {
+    if !counts(&store_folder(path)) || !counts(&folder) {
         return Ok(Vec::new());
     }
     let refused = |error: std::io::Error| {
@@ -143,7 +143,7 @@ fn folders(path: &Path, trust: &Trust) -> Result<Vec<(String, PathBuf)>> {
             .to_str()
             .filter(|name| name.len() == 32 && name.bytes().all(|byte| byte.is_ascii_hexdigit()));
         if let Some(name) = name
-            && found.len() < MOST
+            && found.len() < MAX_LAYOUTS
             && counts(&entry.path())
         {
             found.push((name.to_owned(), entry.path()));
@@ -153,20 +153,20 @@ fn folders(path: &Path, trust: &Trust) -> Result<Vec<(String, PathBuf)>> {
     Ok(found)
 }
 
-fn size_of(folder: &Path) -> u64 {
+fn folder_bytes(folder: &Path) -> u64 {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries.filter_map(|entry| Some(entry.metadata().ok()?.len())).fold(0, u64::saturating_add)
 }
 
 /// Opens the dataset of a request in an open file.
-fn dataset_of(file: &File, request: &Request) -> Result<Dataset> {
+fn open_dataset(file: &File, request: &Request) -> Result<Dataset> {
     file.root()?.named("/").group()?.get(request.dataset.as_bytes())?.dataset()
 }
 
 /// Returns whether a layout matches the current version of a file.
-fn is_of(file: &File, request: &Request, identity: &str, of: (&Path, &Trust)) -> Result<bool> {
+fn matches_file(file: &File, request: &Request, identity: &str, of: (&Path, &Trust)) -> Result<bool> {
     if identity.starts_with("store:") {
-        let dataset = dataset_of(file, request)?;
+        let dataset = open_dataset(file, request)?;
         return Ok(dataset.store().is_some() && source::identity(&dataset)? == identity);
     }
     let is = |identity: &str| -> Result<bool> {
@@ -174,7 +174,7 @@ fn is_of(file: &File, request: &Request, identity: &str, of: (&Path, &Trust)) ->
         if source::quick(file).is_none_or(|quick| !identity.starts_with(&quick)) {
             return Ok(false);
         }
-        let dataset = dataset_of(file, request)?;
+        let dataset = open_dataset(file, request)?;
         Ok(dataset.store().is_none() && source::identity(&dataset)? == identity)
     };
     if is(identity)? {
@@ -189,7 +189,7 @@ fn is_of(file: &File, request: &Request, identity: &str, of: (&Path, &Trust)) ->
     if contents::of(&*file.0.source)?.is_none_or(|(_, found)| found != digest) {
         return Ok(false);
     }
-    let dataset = dataset_of(file, request)?;
+    let dataset = open_dataset(file, request)?;
     if dataset.store().is_some() {
         return Ok(false);
     }
@@ -206,16 +206,16 @@ fn is_of(file: &File, request: &Request, identity: &str, of: (&Path, &Trust)) ->
 fn note(folder: &Path, name: &str, trust: &Trust) -> Option<(String, LocalFile)> {
     let opened = trust.open(&folder.join(name), 0).ok()??;
     let mut text = String::new();
-    std::io::Read::take(opened.as_file(), LONGEST).read_to_string(&mut text).ok()?;
+    std::io::Read::take(opened.as_file(), MAX_NOTE_BYTES).read_to_string(&mut text).ok()?;
     Some((text, opened))
 }
 
 /// Layouts of an open file that can be read in place of its datasets.
 #[derive(Debug, Default)]
-pub(crate) struct Layouts(OnceLock<HashMap<u64, Vec<Arc<Usable>>>>);
+pub(crate) struct Layouts(OnceLock<HashMap<u64, Vec<Arc<UsableLayout>>>>);
 
 #[derive(Debug)]
-struct Usable {
+struct UsableLayout {
     trust: Trust,
     path: PathBuf,
     request: Request,
@@ -238,14 +238,14 @@ impl Layouts {
         let own = cost(
             dataset.dims(),
             &bounds,
-            &chunk_of(dataset),
+            &chunk_shape(dataset),
             dataset.datatype().size,
             !dataset.pipeline().is_empty(),
         );
-        let mut best: Option<(f64, &Arc<Usable>)> = None;
+        let mut best: Option<(f64, &Arc<UsableLayout>)> = None;
         for usable in of_it {
             let cost = cost(dataset.dims(), &bounds, &usable.chunk, dataset.datatype().size, usable.decoded);
-            if cost < own * WORTH_IT && best.is_none_or(|(least, _)| cost < least) {
+            if cost < own * MAX_COST_RATIO && best.is_none_or(|(least, _)| cost < least) {
                 best = Some((cost, usable));
             }
         }
@@ -258,7 +258,7 @@ impl Layouts {
     }
 }
 
-impl Usable {
+impl UsableLayout {
     /// Opens the layout; `None` if it is invalid.
     fn dataset(&self, of: &Dataset) -> Option<Dataset> {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
@@ -272,7 +272,7 @@ impl Usable {
             let opened = self.trust.open(&self.path, 0);
             let opened: Arc<dyn Source> = Arc::new(companion::counted("a layout", opened)?);
             let file = File::from_source(opened, Some(self.path.clone()), &options).ok()?;
-            let dataset = dataset_of(&file, &self.request).ok()?;
+            let dataset = open_dataset(&file, &self.request).ok()?;
             let same = dataset.dims() == of.dims() && dataset.datatype() == of.datatype();
             // Our layouts are plain chunked datasets of this file.
             let plain = dataset.chunked().is_some() && !dataset.is_live() && dataset.store().is_none();
@@ -284,8 +284,8 @@ impl Usable {
 }
 
 /// Loads all layouts that match the current version of a file.
-fn load(file: &File) -> Result<HashMap<u64, Vec<Arc<Usable>>>> {
-    let mut all: HashMap<u64, Vec<Arc<Usable>>> = HashMap::new();
+fn load(file: &File) -> Result<HashMap<u64, Vec<Arc<UsableLayout>>>> {
+    let mut all: HashMap<u64, Vec<Arc<UsableLayout>>> = HashMap::new();
     let options = file.options();
     let may = !file.is_remote() && !options.ignore_layouts && options.external != ExternalPolicy::Never;
     let Some(path) = file.path().filter(|_| may) else {
@@ -297,16 +297,17 @@ fn load(file: &File) -> Result<HashMap<u64, Vec<Arc<Usable>>>> {
         let Some(path) = names::whole(&folder) else { continue };
         let Ok((request, identity)) = request_in(&folder, &trust) else { continue };
         if request.id(&identity) != id
-            || !is_of(file, &request, &identity, (&folder, &trust)).unwrap_or(false)
+            || !matches_file(file, &request, &identity, (&folder, &trust)).unwrap_or(false)
         {
             continue;
         }
-        let Ok(dataset) = dataset_of(file, &request) else { continue };
+        let Ok(dataset) = open_dataset(file, &request) else { continue };
         let Ok(chunk) = request.shape(dataset.dims(), dataset.datatype().size) else { continue };
         let decoded = request
             .pipeline(dataset.datatype(), &chunk, &dataset.fill().value)
             .is_ok_and(|pipeline| !pipeline.is_empty());
-        let usable = Usable { trust: trust.clone(), path, request, chunk, decoded, opened: Mutex::default() };
+        let usable =
+            UsableLayout { trust: trust.clone(), path, request, chunk, decoded, opened: Mutex::default() };
         all.entry(dataset.object().address()).or_default().push(Arc::new(usable));
     }
     Ok(all)
@@ -330,9 +331,11 @@ fn cost(extent: &[u64], bounds: &[Range<u64>], chunk: &[u64], element: u64, deco
         inside = inside && range.end - range.start >= (*chunk).min(*extent);
     }
     if decoded {
-        return chunks * (whole * DECODED + OPERATION);
+        return chunks * (whole * FILTERED_COST_RATIO + OPERATION_COST_BYTES);
     }
-    chunks * (runs * ((run * element as f64).max(PAGE) + OPERATION)).min(whole + OPERATION)
+    chunks
+        * (runs * ((run * element as f64).max(PAGE_BYTES) + OPERATION_COST_BYTES))
+            .min(whole + OPERATION_COST_BYTES)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Commit of a layout: it becomes an HDF5 file with the dataset at its path.
 
 use super::boxes::Grid;
-use super::job::{FIRST, Files, Job, read_request};
+use super::job::{DATA_OFFSET, Files, Job, read_request};
 use super::order::Slots;
 use super::{CONTENTS, LAYOUT, PARTIAL, names};
 use crate::contents;
@@ -19,12 +19,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Number of bytes of chunks copied at a time.
-const BATCH: u64 = 4 << 20;
+const BATCH_BYTES: u64 = 4 << 20;
 
 /// Result of a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Committed {
+pub struct CommitReport {
     /// Path of the layout.
     pub path: PathBuf,
     /// True if this call completed it; false if it was complete before.
@@ -38,8 +38,8 @@ impl Job {
     ///
     /// # Errors
     /// Invalid if tasks are not done; Changed if the source was written to; errors of writing.
-    pub fn commit(&self, sync: Sync) -> Result<Committed> {
-        let before = || Ok(Committed { path: self.result(), now: false, left_out: Vec::new() });
+    pub fn commit(&self, sync: Sync) -> Result<CommitReport> {
+        let before = || Ok(CommitReport { path: self.result(), now: false, left_out: Vec::new() });
         if self.result().exists() {
             self.keep(sync)?;
             self.supersede()?;
@@ -64,7 +64,7 @@ impl Job {
                     return Err(Error::invalid(message).file(self.folder.display()));
                 }
             }
-            self.source.still()?;
+            self.source.check_unchanged()?;
             let made = if self.is_encoded() {
                 self.gather(&files, &layout, sync)
             } else {
@@ -95,7 +95,7 @@ impl Job {
                 drop(fs::remove_dir_all(&self.folder));
             }
         }
-        Ok(Committed { path: self.result(), now: true, left_out })
+        Ok(CommitReport { path: self.result(), now: true, left_out })
     }
 
     /// Notes what the source holds, so that the layout is known to be of its copies, too. Without that, it is of this one.
@@ -105,7 +105,7 @@ impl Job {
             return;
         }
         if let Ok(Some((_, digest))) = contents::of(&*source.file.0.source)
-            && source.still().is_ok()
+            && source.check_unchanged().is_ok()
         {
             let path = self.folder.join(CONTENTS);
             drop(output::write(&path, digest.as_bytes(), true).map(|()| self.tighten(&path)));
@@ -153,13 +153,13 @@ impl Job {
 
     /// Writes the structure around chunks that are already in place.
     fn surround(&self, layout: &Path, sync: Sync) -> Result<Vec<String>> {
-        let end = FIRST + self.chunks.len() * self.chunk_bytes;
+        let end = DATA_OFFSET + self.chunks.len() * self.chunk_bytes;
         let writer = Writer::around(&self.folder.join(PARTIAL), layout, end, &self.options(sync)?)?;
         let (dataset, left_out) = self.make(&writer)?;
         for number in 0..self.chunks.len() {
             let place = self.chunks.place(number);
-            let slot = self.slots.of(&self.chunks, &place);
-            dataset.place_chunk(&self.chunks.slab(&place).start, FIRST + slot * self.chunk_bytes)?;
+            let slot = self.slots.slot(&self.chunks, &place);
+            dataset.place_chunk(&self.chunks.slab(&place).start, DATA_OFFSET + slot * self.chunk_bytes)?;
         }
         writer.close()?;
         Ok(left_out)
@@ -192,7 +192,7 @@ impl Job {
             })?;
             bytes += length;
             waiting.push((self.chunks.slab(&place).start, chunk, mask));
-            if bytes >= BATCH {
+            if bytes >= BATCH_BYTES {
                 flush(dataset, &mut waiting)?;
                 bytes = 0;
             }
@@ -253,7 +253,7 @@ impl Job {
 /// Returns the chunks' numbers in the order of the file.
 fn in_order(slots: &Slots, chunks: &Grid) -> Vec<u64> {
     let mut all: Vec<(u64, u64)> =
-        (0..chunks.len()).map(|number| (slots.of(chunks, &chunks.place(number)), number)).collect();
+        (0..chunks.len()).map(|number| (slots.slot(chunks, &chunks.place(number)), number)).collect();
     all.sort_unstable();
     all.into_iter().map(|(_, number)| number).collect()
 }

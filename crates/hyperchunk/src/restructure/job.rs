@@ -6,13 +6,13 @@ use super::names;
 use super::order::Slots;
 use super::plan::{Geometry, Plan};
 use super::source::{self, Source};
-use super::task::{ENTRY, Scratch};
+use super::task::{ENTRY_BYTES, Scratch};
 use super::{FOLDER, LAYOUT, Request};
 use crate::companion::{self, Trust, owner_of_log};
 use crate::io::interrupt;
 use crate::output::{self, Folder};
 use crate::read::spread;
-use crate::store::folder_of;
+use crate::store::store_folder;
 use crate::{Dataset, Error, ErrorKind, OpenOptions, Result};
 use hyperchunk_format::model::{Layout, Pipeline};
 use serde_json::{Value, json};
@@ -24,13 +24,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use twox_hash::XxHash3_64;
 
 /// Offset of the first chunk in a file of chunks; the space before it is for the superblock.
-pub(super) const FIRST: u64 = 4096;
+pub(super) const DATA_OFFSET: u64 = 4096;
 /// Memory per chunk, in bytes, while a layout is made and its file is finished.
-const OF_A_CHUNK: u64 = 320;
+const MEMORY_BYTES_PER_CHUNK: u64 = 320;
 /// Fixed memory of a process, in bytes.
-const ANYWAY: u64 = 1 << 20;
+const FIXED_MEMORY_BYTES: u64 = 1 << 20;
 /// Cost of a network request, expressed in bytes that could be read meanwhile.
-const REQUEST: u64 = 1 << 20;
+const REQUEST_COST_BYTES: u64 = 1 << 20;
 /// Name of the file with the request, in the layout's folder.
 const REQUEST_FILE: &str = "request.json";
 
@@ -63,7 +63,7 @@ pub(super) struct Files {
 
 /// Result of a call of [`Job::work`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Worked {
+pub struct WorkReport {
     /// Number of tasks done by this call.
     pub done: u64,
     /// Number of tasks that were done before.
@@ -107,9 +107,9 @@ impl Job {
         let id = request.id(&source.identity);
         let folder = match folder {
             Some(folder) => folder,
-            None => folder_of(&source::beside(name)?).join(FOLDER).join(&id),
+            None => store_folder(&source::beside(name)?).join(FOLDER).join(&id),
         };
-        Self::of(source, request, id, folder, output.map(Path::to_owned))
+        Self::with_parts(source, request, id, folder, output.map(Path::to_owned))
     }
 
     /// Opens a job that was started, by its id or a prefix of it.
@@ -120,17 +120,17 @@ impl Job {
     pub fn open(name: &str, id: &str, options: &OpenOptions) -> Result<Self> {
         let path = source::beside(name)?;
         let id = super::catalogue::find(&path, id)?;
-        let folder = folder_of(&path).join(FOLDER).join(&id);
+        let folder = store_folder(&path).join(FOLDER).join(&id);
         let (request, identity) = read_request(&folder)?;
         let source = Source::open(name, &request, options)?;
         if source.identity != identity || request.id(&identity) != id {
             let message = "the layout is of another version of the file: begin anew";
             return Err(Error::new(ErrorKind::Changed, message).file(folder.display()));
         }
-        Self::of(source, request, id, folder, None)
+        Self::with_parts(source, request, id, folder, None)
     }
 
-    fn of(
+    fn with_parts(
         source: Source,
         request: Request,
         id: String,
@@ -145,18 +145,18 @@ impl Job {
         let chunks = Grid::new(dims, &chunk).map_err(named)?;
         let fixed = chunks
             .len()
-            .saturating_mul(OF_A_CHUNK)
+            .saturating_mul(MEMORY_BYTES_PER_CHUNK)
             .saturating_add(Slots::bytes(&request.order, chunks.len()));
         let geometry = Geometry {
             extent: dims.to_vec(),
             element,
-            source: chunk_of(dataset),
+            source: chunk_shape(dataset),
             decoded: !dataset.pipeline().is_empty() || source.file.is_remote() && dataset.chunked().is_some(),
-            operation: if source.file.is_remote() { REQUEST } else { 0 },
+            operation: if source.file.is_remote() { REQUEST_COST_BYTES } else { 0 },
             target: chunk.clone(),
             encoded: !pipeline.is_empty(),
             memory: request.memory,
-            fixed: fixed.saturating_add(ANYWAY),
+            fixed: fixed.saturating_add(FIXED_MEMORY_BYTES),
         };
         let plan = Plan::new(&geometry).map_err(named)?;
         let slots = Slots::new(&request.order, &chunks).map_err(named)?;
@@ -198,7 +198,7 @@ impl Job {
     /// its parents up to the file's folder.
     pub(super) fn tighten(&self, path: &Path) {
         let Some(of) = self.beside() else { return companion::tighten(path, Path::new("")) };
-        let folder = folder_of(&of);
+        let folder = store_folder(&of);
         path.ancestors()
             .take_while(|path| path.starts_with(&folder))
             .for_each(|path| companion::tighten(path, &of));
@@ -274,10 +274,10 @@ impl Job {
         }
         let chunks = self.chunks.len();
         let sizes = [
-            (self.raw_path(), Some(FIRST + chunks * self.chunk_bytes).filter(|_| self.has_raw())),
+            (self.raw_path(), Some(DATA_OFFSET + chunks * self.chunk_bytes).filter(|_| self.has_raw())),
             (self.folder.join("encoded"), Some(chunks * self.chunk_bytes).filter(|_| self.is_encoded())),
-            (self.folder.join("sizes"), Some(chunks * ENTRY).filter(|_| self.is_encoded())),
-            (self.folder.join("marks"), Some(self.plan.tasks() * marks::SIZE)),
+            (self.folder.join("sizes"), Some(chunks * ENTRY_BYTES).filter(|_| self.is_encoded())),
+            (self.folder.join("marks"), Some(self.plan.tasks() * marks::MARK_BYTES as u64)),
         ];
         for (path, size) in sizes {
             let Some(size) = size else { continue };
@@ -294,7 +294,7 @@ impl Job {
     /// refused, since their content would become the values that are read, and be written to.
     fn make_folders(&self) -> Result<()> {
         let (trust, of) = self.trust();
-        let top = self.beside().map_or_else(|| self.folder.clone(), |of| folder_of(&of));
+        let top = self.beside().map_or_else(|| self.folder.clone(), |of| store_folder(&of));
         let mut folders: Vec<&Path> =
             self.folder.ancestors().take_while(|folder| folder.starts_with(&top)).collect();
         folders.reverse();
@@ -380,7 +380,7 @@ impl Job {
             text += &format!("\n{:?}{:?}", pass.way, pass.tiles.cell());
         }
         for file in [&files.raw, &files.encoded, &files.sizes].into_iter().flatten() {
-            let number = number_of(file).map_err(|error| self.refused("look at", &self.folder, &error))?;
+            let number = file_number(file).map_err(|error| self.refused("look at", &self.folder, &error))?;
             text += &format!("\n{number}");
         }
         Ok(XxHash3_64::oneshot(text.as_bytes()))
@@ -398,20 +398,20 @@ impl Job {
         tasks: Range<u64>,
         threads: usize,
         each: &(dyn Fn(u64) + Sync),
-    ) -> Result<Worked> {
+    ) -> Result<WorkReport> {
         let Some(about) = self.plan.passes.get(pass) else {
             return Err(Error::invalid(format!("pass {pass} of {}", self.plan.passes.len())));
         };
         let tasks = tasks.start.min(about.tiles.len())..tasks.end.min(about.tiles.len());
         let count = tasks.end.saturating_sub(tasks.start);
-        let Some(files) = self.files()? else { return Ok(Worked { done: 0, skipped: count }) };
+        let Some(files) = self.files()? else { return Ok(WorkReport { done: 0, skipped: count }) };
         if pass > 0 {
             let before = self.missing(&files, pass - 1)?;
             if before > 0 {
                 return Err(Error::invalid(format!("{before} tasks of the pass before are not done")));
             }
         }
-        let threads = self.plan.threads(about, super::threads_of(threads));
+        let threads = self.plan.threads(about, super::thread_count(threads));
         let (done, skipped) = (AtomicU64::new(0), AtomicU64::new(0));
         let first = self.plan.first(pass);
         spread(threads, tasks, Scratch::default, |scratch, number| {
@@ -423,14 +423,14 @@ impl Job {
                 skipped.fetch_add(1, Ordering::Relaxed);
             } else {
                 let hash = self.task(about.way, &slab, &files, scratch)?;
-                self.source.still()?;
-                marks::write(files.marks()?, files.seed, first + number, Mark::of(hash))?;
+                self.source.check_unchanged()?;
+                marks::write(files.marks()?, files.seed, first + number, Mark::new(hash))?;
                 done.fetch_add(1, Ordering::Relaxed);
             }
             each(slab.elements()?.saturating_mul(self.element));
             Ok(())
         })?;
-        Ok(Worked { done: done.into_inner(), skipped: skipped.into_inner() })
+        Ok(WorkReport { done: done.into_inner(), skipped: skipped.into_inner() })
     }
 
     /// Returns whether a task is done: it has a mark, and its output is intact. Output of this
@@ -440,7 +440,7 @@ impl Job {
         let Some(mark) = marks::read(files.marks()?, files.seed, self.plan.first(pass) + number)? else {
             return Ok(false);
         };
-        if mark.is_of_here() {
+        if mark.is_current_boot() {
             return Ok(true);
         }
         let slab = Self::tile(&about.tiles, number);
@@ -475,18 +475,18 @@ impl Job {
 
 /// Returns a number that distinguishes a file from a later one of the same name.
 #[cfg(unix)]
-fn number_of(file: &File) -> io::Result<u64> {
+fn file_number(file: &File) -> io::Result<u64> {
     Ok(std::os::unix::fs::MetadataExt::ino(&file.metadata()?))
 }
 
 #[cfg(not(unix))]
-fn number_of(file: &File) -> io::Result<u128> {
+fn file_number(file: &File) -> io::Result<u128> {
     let made = file.metadata()?.created()?.duration_since(std::time::SystemTime::UNIX_EPOCH);
     Ok(made.map_or(0, |made| made.as_nanos()))
 }
 
 /// Returns the chunk shape of a source; its extent if it is contiguous.
-pub(super) fn chunk_of(dataset: &Dataset) -> Vec<u64> {
+pub(super) fn chunk_shape(dataset: &Dataset) -> Vec<u64> {
     match dataset.layout() {
         Layout::Chunked(chunked) => chunked.dims.clone(),
         _ => dataset.dims().iter().map(|dim| (*dim).max(1)).collect(),

@@ -9,8 +9,7 @@ use std::sync::OnceLock;
 use twox_hash::XxHash3_64;
 
 /// Size of a mark in bytes.
-pub(super) const SIZE: u64 = 32;
-const BYTES: usize = 32;
+pub(super) const MARK_BYTES: usize = 32;
 
 /// Mark of a completed task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,21 +22,21 @@ pub(super) struct Mark {
 
 impl Mark {
     /// Makes the mark of a task that was just completed.
-    pub(super) fn of(hash: u64) -> Self {
+    pub(super) fn new(hash: u64) -> Self {
         Self { hash, boot: boot() }
     }
 
     /// Returns whether it is from the current boot of this machine, so that its output is still in
     /// the page cache or on disk.
-    pub(super) fn is_of_here(&self) -> bool {
+    pub(super) fn is_current_boot(&self) -> bool {
         self.boot != 0 && self.boot == boot()
     }
 }
 
 /// Reads the mark of a task; `None` if it is not done, or its mark is torn.
 pub(super) fn read(file: &File, seed: u64, task: u64) -> Result<Option<Mark>> {
-    let mut bytes = [0; BYTES];
-    match read_exact_at(file, task.saturating_mul(SIZE), &mut bytes) {
+    let mut bytes = [0; MARK_BYTES];
+    match read_exact_at(file, task.saturating_mul(MARK_BYTES as u64), &mut bytes) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
         read => read.map_err(|error| refused("read", &error))?,
     }
@@ -52,13 +51,14 @@ pub(super) fn read(file: &File, seed: u64, task: u64) -> Result<Option<Mark>> {
 
 /// Writes the mark of a task.
 pub(super) fn write(file: &File, seed: u64, task: u64, mark: Mark) -> Result<()> {
-    let mut bytes = [0; BYTES];
+    let mut bytes = [0; MARK_BYTES];
     bytes[..8].copy_from_slice(&mark.hash.to_le_bytes());
     bytes[8..16].copy_from_slice(&mark.boot.to_le_bytes());
     bytes[16..24].copy_from_slice(&task.to_le_bytes());
     let check = XxHash3_64::oneshot_with_seed(seed, &bytes[..24]);
     bytes[24..].copy_from_slice(&check.to_le_bytes());
-    write_all_at(file, task.saturating_mul(SIZE), &bytes).map_err(|error| refused("write", &error))
+    write_all_at(file, task.saturating_mul(MARK_BYTES as u64), &bytes)
+        .map_err(|error| refused("write", &error))
 }
 
 fn refused(what: &str, error: &io::Error) -> Error {
@@ -84,7 +84,7 @@ mod tests {
         let file = File::options().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         assert_eq!(read(&file, 1, 3).unwrap(), None);
-        write(&file, 1, 3, Mark::of(77)).unwrap();
+        write(&file, 1, 3, Mark::new(77)).unwrap();
         assert_eq!(read(&file, 1, 3).unwrap().map(|mark| mark.hash), Some(77));
         assert_eq!(read(&file, 1, 2).unwrap(), None, "a hole");
         assert_eq!(read(&file, 2, 3).unwrap(), None, "of another layout");
@@ -93,7 +93,7 @@ mod tests {
             read_exact_at(&file, 3 * SIZE + at, &mut byte).unwrap();
             write_all_at(&file, 3 * SIZE + at, &[!byte[0]]).unwrap();
             assert_eq!(read(&file, 1, 3).unwrap(), None);
-            write(&file, 1, 3, Mark::of(77)).unwrap();
+            write(&file, 1, 3, Mark::new(77)).unwrap();
         }
     }
 }

@@ -30,11 +30,11 @@ mod task;
 
 pub use boxes::Grid;
 pub(crate) use catalogue::Layouts;
-pub use catalogue::{Listed, State, layouts, remove};
-pub use commit::Committed;
-pub use job::{Job, Progress, Worked};
+pub use catalogue::{LayoutInfo, State, layouts, remove};
+pub use commit::CommitReport;
+pub use job::{Job, Progress, WorkReport};
 pub use order::Order;
-pub use request::{Chunking, Request, bytes_of};
+pub use request::{Chunking, Request, parse_byte_count};
 pub use share::cut;
 
 /// Name of the folder of layouts, in the folder of a file.
@@ -49,7 +49,7 @@ const ADOPTED: &str = "adopted";
 const PARTIAL: &str = "layout.h5.partial";
 
 /// Returns the number of threads; 0 means one per processor.
-fn threads_of(threads: usize) -> usize {
+fn thread_count(threads: usize) -> usize {
     match threads {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         threads => threads,

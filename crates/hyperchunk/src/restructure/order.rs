@@ -4,7 +4,7 @@ use super::boxes::Grid;
 use crate::{Error, Result};
 
 /// Maximum number of chunks that are sorted along a curve.
-const MOST_SORTED: u64 = 1 << 27;
+const MAX_SORTED_CHUNKS: u64 = 1 << 27;
 
 /// Order of the chunks, and of their growth if no shape is given.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl Slots {
             grid.counts().iter().enumerate().filter(|(_, count)| **count > 1).map(|(axis, _)| axis).collect();
         let bits = grid.counts().iter().map(|count| u64::BITS - (count.max(&1) - 1).leading_zeros()).max();
         let bits = bits.unwrap_or(0).max(1);
-        if wide.len() * bits as usize > 128 || grid.len() > MOST_SORTED {
+        if wide.len() * bits as usize > 128 || grid.len() > MAX_SORTED_CHUNKS {
             let message = format!("{} chunks in {} dimensions along a curve", grid.len(), wide.len());
             return Err(Error::unsupported(message));
         }
@@ -80,7 +80,7 @@ impl Slots {
     }
 
     /// Returns the position of a chunk.
-    pub(super) fn of(&self, grid: &Grid, place: &[u64]) -> u64 {
+    pub(super) fn slot(&self, grid: &Grid, place: &[u64]) -> u64 {
         match self {
             Self::Axes(axes) => axes.iter().fold(0, |slot, axis| slot * grid.counts()[*axis] + place[*axis]),
             Self::Sorted(slots) => usize::try_from(grid.number(place))
@@ -140,7 +140,7 @@ mod tests {
         let mut places = vec![None; usize::try_from(grid.len()).unwrap()];
         for number in 0..grid.len() {
             let place = grid.place(number);
-            let slot = usize::try_from(slots.of(&grid, &place)).unwrap();
+            let slot = usize::try_from(slots.slot(&grid, &place)).unwrap();
             assert!(places[slot].replace(place).is_none(), "{order:?} {counts:?}");
         }
         places.into_iter().flatten().collect()

@@ -12,25 +12,25 @@ use super::boxes::Grid;
 use crate::{Error, ErrorKind, Result};
 
 /// Cost of an operation on a local file, expressed in bytes that could be copied meanwhile.
-pub(super) const OPERATION: f64 = 4096.0;
+pub(super) const OPERATION_COST_BYTES: f64 = 4096.0;
 /// Cost of a task, in bytes.
-const TASK: f64 = 16_384.0;
+const TASK_COST_BYTES: f64 = 16_384.0;
 /// Maximum size in bytes of a tile that stays in the processor's cache between reading and writing.
-const CACHE: u64 = 4 << 20;
+const MAX_CACHED_TILE_BYTES: u64 = 4 << 20;
 /// Relative cost of bytes of larger tiles.
-const BEYOND_CACHE: f64 = 1.25;
+const UNCACHED_COST_RATIO: f64 = 1.25;
 /// Memory for reading the source in addition to the tile, in bytes.
-const READING: u64 = 5 << 20;
+const READ_BUFFER_BYTES: u64 = 5 << 20;
 /// Number of bytes gathered for one write.
-pub(super) const GATHERED: u64 = 1 << 20;
+pub(super) const WRITE_BUFFER_BYTES: u64 = 1 << 20;
 /// Maximum number of bytes of chunks that are filtered in one task.
-const TOGETHER: u64 = 16 << 20;
+const MAX_TASK_BYTES: u64 = 16 << 20;
 /// Maximum number of tile shapes that are compared exhaustively.
-const MOST_SHAPES: usize = 100_000;
+const MAX_SHAPES: usize = 100_000;
 /// Maximum number of tasks.
-const MOST_TASKS: u64 = 1 << 31;
+const MAX_TASKS: u64 = 1 << 31;
 /// Cost ratio from which two passes are preferred over one.
-const WORTH_A_PASS: f64 = 1.2;
+const MIN_TWO_PASS_GAIN: f64 = 1.2;
 
 /// Input of the planner.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,7 +57,7 @@ pub struct Geometry {
 
 /// Input and output of a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum Endpoint {
     /// From the source to unfiltered chunks.
     Scatter,
     /// From the source to filtered chunks.
@@ -70,7 +70,7 @@ pub enum Way {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pass {
     /// Input and output.
-    pub way: Way,
+    pub way: Endpoint,
     /// Its tiles, one per task.
     pub tiles: Grid,
     /// Estimated cost.
@@ -112,17 +112,19 @@ impl Plan {
     pub fn new(geometry: &Geometry) -> Result<Self> {
         geometry.check()?;
         if !geometry.encoded {
-            return geometry.plan(vec![geometry.pass(Way::Scatter)]);
+            return geometry.plan(vec![geometry.pass(Endpoint::Scatter)]);
         }
-        let one = geometry.pass(Way::Encode);
+        let one = geometry.pass(Endpoint::Encode);
         if !geometry.decoded && geometry.operation == 0 {
             return geometry.plan(vec![one]);
         }
-        let two = geometry.pass(Way::Scatter).and_then(|first| Ok(vec![first, geometry.pass(Way::Finish)?]));
+        let two = geometry
+            .pass(Endpoint::Scatter)
+            .and_then(|first| Ok(vec![first, geometry.pass(Endpoint::Finish)?]));
         match (&one, two) {
             (Ok(one), Ok(two)) => {
                 let both: f64 = two.iter().map(|pass| geometry.price(pass)).sum();
-                let once = geometry.price(one) <= both * WORTH_A_PASS;
+                let once = geometry.price(one) <= both * MIN_TWO_PASS_GAIN;
                 geometry.plan(if once { vec![Ok(one.clone())] } else { two.into_iter().map(Ok).collect() })
             }
             (Err(_), Ok(two)) => geometry.plan(two.into_iter().map(Ok).collect()),
@@ -193,14 +195,14 @@ impl Geometry {
     fn plan(&self, passes: Vec<Result<Pass>>) -> Result<Plan> {
         let passes = passes.into_iter().collect::<Result<Vec<Pass>>>()?;
         let plan = Plan { passes, fixed: self.fixed, memory: self.memory };
-        if plan.tasks() > MOST_TASKS {
+        if plan.tasks() > MAX_TASKS {
             return Err(Error::limit(format!("{} tasks: more memory makes fewer", plan.tasks())));
         }
         Ok(plan)
     }
 
     /// Plans a pass with the best tiles.
-    fn pass(&self, way: Way) -> Result<Pass> {
+    fn pass(&self, way: Endpoint) -> Result<Pass> {
         let unit = self.unit(way);
         let room = self.memory.saturating_sub(self.fixed);
         let least = self.thread_bytes(way, &unit);
@@ -217,7 +219,7 @@ impl Geometry {
         let choices: Vec<Vec<u64>> =
             (0..unit.len()).map(|axis| self.choices(way, axis, unit[axis])).collect();
         let shapes = choices.iter().try_fold(1_usize, |product, some| product.checked_mul(some.len()));
-        let tile = if shapes.is_some_and(|shapes| shapes <= MOST_SHAPES) {
+        let tile = if shapes.is_some_and(|shapes| shapes <= MAX_SHAPES) {
             self.best(way, &choices, &unit, room)
         } else {
             self.grown(way, &choices, unit, room)
@@ -228,24 +230,27 @@ impl Geometry {
     }
 
     /// Returns the unit of which tiles are multiples.
-    fn unit(&self, way: Way) -> Vec<u64> {
+    fn unit(&self, way: Endpoint) -> Vec<u64> {
         match way {
-            Way::Encode | Way::Finish => self.target.clone(),
+            Endpoint::Encode | Endpoint::Finish => self.target.clone(),
             // Whole chunks of the source, if they must be read as a whole.
-            Way::Scatter if self.decoded => {
+            Endpoint::Scatter if self.decoded => {
                 self.source.iter().zip(&self.extent).map(|(source, extent)| (*source).min(*extent)).collect()
             }
-            Way::Scatter => vec![1; self.extent.len()],
+            Endpoint::Scatter => vec![1; self.extent.len()],
         }
     }
 
     /// Returns the possible lengths of a tile along an axis.
-    fn choices(&self, way: Way, axis: usize, unit: u64) -> Vec<u64> {
+    fn choices(&self, way: Endpoint, axis: usize, unit: u64) -> Vec<u64> {
         let extent = self.extent[axis];
         let whole = extent.div_ceil(unit).saturating_mul(unit);
         let mut choices = vec![unit, whole];
-        let steps =
-            if way == Way::Finish { vec![unit] } else { vec![unit, self.source[axis], self.target[axis]] };
+        let steps = if way == Endpoint::Finish {
+            vec![unit]
+        } else {
+            vec![unit, self.source[axis], self.target[axis]]
+        };
         for step in steps {
             let mut length = step.div_ceil(unit).saturating_mul(unit);
             while length < whole {
@@ -259,7 +264,7 @@ impl Geometry {
     }
 
     /// Returns the cheapest tile by exhaustive search.
-    fn best(&self, way: Way, choices: &[Vec<u64>], unit: &[u64], room: u64) -> Vec<u64> {
+    fn best(&self, way: Endpoint, choices: &[Vec<u64>], unit: &[u64], room: u64) -> Vec<u64> {
         let mut best = (unit.to_vec(), self.total(way, unit));
         let mut index = vec![0; choices.len()];
         loop {
@@ -287,7 +292,7 @@ impl Geometry {
 
     /// Returns a good tile by greedy growth along the most profitable axis, used if there are too
     /// many shapes.
-    fn grown(&self, way: Way, choices: &[Vec<u64>], unit: Vec<u64>, room: u64) -> Vec<u64> {
+    fn grown(&self, way: Endpoint, choices: &[Vec<u64>], unit: Vec<u64>, room: u64) -> Vec<u64> {
         let mut tile = unit;
         let mut total = self.total(way, &tile);
         loop {
@@ -311,30 +316,30 @@ impl Geometry {
     }
 
     /// Returns whether tiles of a shape are small enough.
-    fn fits(&self, way: Way, tile: &[u64], room: u64) -> bool {
+    fn fits(&self, way: Endpoint, tile: &[u64], room: u64) -> bool {
         let bytes = tile.iter().fold(self.element, |size, dim| size.saturating_mul(*dim));
-        self.thread_bytes(way, tile) <= room && (way != Way::Finish || bytes <= TOGETHER)
+        self.thread_bytes(way, tile) <= room && (way != Endpoint::Finish || bytes <= MAX_TASK_BYTES)
     }
 
     /// Returns the memory of a thread in bytes for tiles of a shape.
-    fn thread_bytes(&self, way: Way, tile: &[u64]) -> u64 {
+    fn thread_bytes(&self, way: Endpoint, tile: &[u64]) -> u64 {
         let bytes = |shape: &[u64]| shape.iter().fold(self.element, |size, dim| size.saturating_mul(*dim));
         let within: Vec<u64> =
             tile.iter().zip(&self.extent).map(|(tile, extent)| (*tile).min(*extent)).collect();
         let tile = bytes(&within);
         let reading = match (way, self.decoded) {
-            (Way::Finish, _) => 0,
+            (Endpoint::Finish, _) => 0,
             // The stored chunk, and the output of two filters.
-            (_, true) => bytes(&self.source).saturating_mul(3).saturating_add(READING),
-            (_, false) => READING,
+            (_, true) => bytes(&self.source).saturating_mul(3).saturating_add(READ_BUFFER_BYTES),
+            (_, false) => READ_BUFFER_BYTES,
         };
         let writing = match way {
             // At least one row of a chunk is gathered.
-            Way::Scatter => tile.min(GATHERED.max(self.row())),
+            Endpoint::Scatter => tile.min(WRITE_BUFFER_BYTES.max(self.row())),
             // The chunk, and the output of two filters; no filter enlarges it much.
-            _ => bytes(&self.target).saturating_mul(7) / 2 + GATHERED,
+            _ => bytes(&self.target).saturating_mul(7) / 2 + WRITE_BUFFER_BYTES,
         };
-        let tile = if way == Way::Finish { 0 } else { tile };
+        let tile = if way == Endpoint::Finish { 0 } else { tile };
         tile.saturating_add(reading).saturating_add(writing)
     }
 
@@ -343,28 +348,32 @@ impl Geometry {
         self.target.iter().skip(1).fold(self.element, |size, dim| size.saturating_mul(*dim))
     }
 
-    fn total(&self, way: Way, tile: &[u64]) -> f64 {
+    fn total(&self, way: Endpoint, tile: &[u64]) -> f64 {
         let tiles: f64 =
             tile.iter().zip(&self.extent).map(|(tile, extent)| extent.div_ceil(*tile) as f64).product();
         let bytes = tile.iter().fold(self.element, |size, dim| size.saturating_mul(*dim));
         let cost = self.cost(way, tile);
-        let cached = if bytes <= CACHE || way == Way::Finish { 1.0 } else { BEYOND_CACHE };
-        self.sum(way, &cost) * cached + tiles * TASK
+        let cached =
+            if bytes <= MAX_CACHED_TILE_BYTES || way == Endpoint::Finish { 1.0 } else { UNCACHED_COST_RATIO };
+        self.sum(way, &cost) * cached + tiles * TASK_COST_BYTES
     }
 
-    fn sum(&self, way: Way, cost: &Cost) -> f64 {
-        let operation = if way == Way::Finish { 0.0 } else { self.operation as f64 };
-        cost.read + cost.written + cost.reads * operation.max(OPERATION) + cost.writes * OPERATION
+    fn sum(&self, way: Endpoint, cost: &Cost) -> f64 {
+        let operation = if way == Endpoint::Finish { 0.0 } else { self.operation as f64 };
+        cost.read
+            + cost.written
+            + cost.reads * operation.max(OPERATION_COST_BYTES)
+            + cost.writes * OPERATION_COST_BYTES
     }
 
     fn price(&self, pass: &Pass) -> f64 {
         self.sum(pass.way, &pass.cost)
     }
 
-    fn cost(&self, way: Way, tile: &[u64]) -> Cost {
+    fn cost(&self, way: Endpoint, tile: &[u64]) -> Cost {
         let all = self.extent.iter().fold(self.element as f64, |size, dim| size * *dim as f64);
         let (read, reads) = match way {
-            Way::Finish => (all, self.chunks(&self.target)),
+            Endpoint::Finish => (all, self.chunks(&self.target)),
             _ if self.decoded => {
                 let (pieces, bytes) = self.pieces(tile, &self.source);
                 (bytes, pieces)
@@ -372,7 +381,7 @@ impl Geometry {
             _ => (all, self.runs(tile, &self.source)),
         };
         let writes = match way {
-            Way::Scatter => self.runs(tile, &self.target),
+            Endpoint::Scatter => self.runs(tile, &self.target),
             _ => self.chunks(&self.target),
         };
         Cost { read, written: all, reads, writes }
@@ -388,7 +397,7 @@ impl Geometry {
         let mut pieces = 1.0;
         let mut bytes = self.element as f64;
         for ((extent, tile), chunk) in self.extent.iter().zip(tile).zip(chunk) {
-            let touched = touched(*extent, *tile, *chunk);
+            let touched = count_parts(*extent, *tile, *chunk);
             pieces *= touched;
             bytes *= touched * (*chunk).min(*extent) as f64;
         }
@@ -402,7 +411,7 @@ impl Geometry {
         let mut whole = true;
         for ((extent, tile), chunk) in self.extent.iter().zip(tile).zip(chunk).rev() {
             // Average length of an intersection along this axis, in elements.
-            let common = *extent as f64 / touched(*extent, *tile, *chunk);
+            let common = *extent as f64 / count_parts(*extent, *tile, *chunk);
             if !whole {
                 runs *= common;
             }
@@ -413,10 +422,10 @@ impl Geometry {
 }
 
 /// Returns the number of parts of an axis that is cut at the multiples of two lengths.
-fn touched(extent: u64, one: u64, other: u64) -> f64 {
+fn count_parts(extent: u64, one: u64, other: u64) -> f64 {
     let cuts = |length: u64| (extent - 1) / length;
     // Common cuts count once.
-    let both = match one.checked_mul(other / common(one, other)) {
+    let both = match one.checked_mul(other / greatest_common_divisor(one, other)) {
         Some(length) => cuts(length),
         None => 0,
     };
@@ -424,7 +433,7 @@ fn touched(extent: u64, one: u64, other: u64) -> f64 {
 }
 
 /// Returns the greatest common divisor.
-fn common(mut one: u64, mut other: u64) -> u64 {
+fn greatest_common_divisor(mut one: u64, mut other: u64) -> u64 {
     while other > 0 {
         (one, other) = (other, one % other);
     }

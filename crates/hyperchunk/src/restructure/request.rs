@@ -8,13 +8,13 @@ use serde_json::{Map, Value, json};
 use twox_hash::XxHash3_128;
 
 /// Default size of a chunk in bytes.
-const USUAL_CHUNK: u64 = 1 << 20;
+const DEFAULT_CHUNK_BYTES: u64 = 1 << 20;
 /// Default memory of a process in bytes.
-const USUAL_MEMORY: u64 = 256 << 20;
+const DEFAULT_MEMORY_BYTES: u64 = 256 << 20;
 /// Maximum length of a request in bytes.
-const LONGEST: usize = 64 << 10;
+const MAX_REQUEST_BYTES: usize = 64 << 10;
 /// Maximum size of a chunk in bytes; readers of some versions do not support larger ones.
-const LARGEST_CHUNK: u64 = (4 << 30) - 1;
+const MAX_CHUNK_BYTES: u64 = (4 << 30) - 1;
 
 /// A request for a layout.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,9 +59,9 @@ impl Request {
         Self {
             dataset: format!("/{}", dataset.trim_matches('/')),
             order: Order::Row,
-            chunk: Chunking::Target { bytes: USUAL_CHUNK, favor: Vec::new() },
+            chunk: Chunking::Target { bytes: DEFAULT_CHUNK_BYTES, favor: Vec::new() },
             codec: "none".into(),
-            memory: USUAL_MEMORY,
+            memory: DEFAULT_MEMORY_BYTES,
             keep: true,
             epoch: None,
         }
@@ -72,7 +72,7 @@ impl Request {
     /// # Errors
     /// Invalid for an invalid request, with the reason.
     pub fn parse(text: &str) -> Result<Self> {
-        if text.len() > LONGEST {
+        if text.len() > MAX_REQUEST_BYTES {
             return Err(Error::limit(format!("a request of {} bytes", text.len())));
         }
         let value: Value = serde_json::from_str(text)
@@ -170,7 +170,7 @@ impl Request {
             }
         };
         let size = shape.iter().try_fold(element, |size, dim| size.checked_mul(*dim));
-        if size.is_none_or(|size| size > LARGEST_CHUNK) {
+        if size.is_none_or(|size| size > MAX_CHUNK_BYTES) {
             return Err(Error::limit(format!("chunks of {shape:?} elements: 4 GiB and more")));
         }
         Ok(shape)
@@ -248,7 +248,7 @@ fn chunking(value: &Value) -> Option<Chunking> {
         return Some(Chunking::Shape(shape));
     }
     let fields: &Map<String, Value> = value.as_object()?;
-    let (mut bytes, mut favor) = (USUAL_CHUNK, Vec::new());
+    let (mut bytes, mut favor) = (DEFAULT_CHUNK_BYTES, Vec::new());
     for (name, value) in fields {
         match name.as_str() {
             "target" => bytes = self::bytes(value)?,
@@ -272,14 +272,14 @@ fn numbers(value: &Value) -> Option<Vec<u64>> {
 
 fn bytes(value: &Value) -> Option<u64> {
     match value {
-        Value::String(text) => bytes_of(text),
+        Value::String(text) => parse_byte_count(text),
         value => value.as_u64(),
     }
 }
 
 /// Parses a number of bytes with a unit: `64 MiB`, `1GB`, `4096`.
 #[must_use]
-pub fn bytes_of(text: &str) -> Option<u64> {
+pub fn parse_byte_count(text: &str) -> Option<u64> {
     let text = text.trim();
     let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
     let number: u64 = text[..end].parse().ok()?;
@@ -386,7 +386,7 @@ mod tests {
 
     #[test]
     fn sizes_for_people() {
-        let check = |text, expected| assert_eq!(bytes_of(text), expected, "{text}");
+        let check = |text, expected| assert_eq!(parse_byte_count(text), expected, "{text}");
         check("4096", Some(4096));
         check(" 64 MiB ", Some(64 << 20));
         check("1GB", Some(1_000_000_000));

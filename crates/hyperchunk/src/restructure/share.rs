@@ -1,12 +1,12 @@
 //! Static distribution of the tasks over a number of processes that do not communicate.
 
-use super::{Committed, Job, Worked};
+use super::{CommitReport, Job, WorkReport};
 use crate::write::Sync;
 use crate::{Error, ErrorKind, Result};
 use std::time::{Duration, Instant};
 
 /// Interval between checks of the other processes' progress.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Returns the first task of process `part` of `of`.
 #[must_use]
@@ -30,18 +30,18 @@ impl Job {
         threads: usize,
         patience: Duration,
         each: &(dyn Fn(u64) + std::marker::Sync),
-    ) -> Result<Worked> {
+    ) -> Result<WorkReport> {
         if part >= of {
             return Err(Error::invalid(format!("process {part} of {of}, counted from 0")));
         }
-        let mut all = Worked::default();
+        let mut all = WorkReport::default();
         for (pass, about) in self.plan.passes.iter().enumerate() {
             if pass > 0 {
                 self.wait(pass - 1, patience)?;
             }
             let tasks = about.tiles.len();
             let worked = self.work(pass, cut(tasks, part, of)..cut(tasks, part + 1, of), threads, each)?;
-            all = Worked { done: all.done + worked.done, skipped: all.skipped + worked.skipped };
+            all = WorkReport { done: all.done + worked.done, skipped: all.skipped + worked.skipped };
         }
         Ok(all)
     }
@@ -67,7 +67,7 @@ impl Job {
                 );
                 return Err(Error::new(ErrorKind::Invalid, message).file(self.folder.display()));
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
@@ -75,7 +75,7 @@ impl Job {
     ///
     /// # Errors
     /// As [`Job::commit`].
-    pub fn commit_if_done(&self, sync: Sync) -> Result<Option<Committed>> {
+    pub fn commit_if_done(&self, sync: Sync) -> Result<Option<CommitReport>> {
         if let Some(files) = if self.is_committed() { None } else { self.files()? } {
             for pass in 0..self.plan.passes.len() {
                 if self.missing(&files, pass)? > 0 {

@@ -1,7 +1,7 @@
 //! Source of a layout, and the detection of changes to it.
 
 use super::Request;
-use crate::store::{Manifest, Stored};
+use crate::store::{Manifest, StoredDataset};
 use crate::{Dataset, Error, ErrorKind, File, OpenOptions, Result};
 use hyperchunk_format::model::{Class, Layout};
 use std::path::{Path, PathBuf};
@@ -10,13 +10,13 @@ use twox_hash::XxHash3_128;
 
 /// Number of samples of a file that are hashed to distinguish it from another of the same size and
 /// time.
-const SAMPLES: u64 = 64;
+const SAMPLE_COUNT: u64 = 64;
 /// Size of a sample in bytes.
-const SAMPLE: u64 = 4096;
+const SAMPLE_BYTES: u64 = 4096;
 /// Age of a file below which another change might not alter its time stamp.
-const SETTLED: Duration = Duration::from_millis(40);
+const MIN_SETTLED_AGE: Duration = Duration::from_millis(40);
 /// The same, for time stamps in whole seconds.
-const SETTLED_SECONDS: Duration = Duration::from_millis(2100);
+const MIN_SETTLED_AGE_WHOLE_SECONDS: Duration = Duration::from_millis(2100);
 
 /// The source dataset of a layout.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl Source {
     }
 
     /// Fails if the file changed since it was opened. Epochs of a store never change.
-    pub(super) fn still(&self) -> Result<()> {
+    pub(super) fn check_unchanged(&self) -> Result<()> {
         if self.dataset.store().is_some() || is_same(&self.file)? {
             return Ok(());
         }
@@ -80,7 +80,7 @@ fn check(dataset: &Dataset) -> Result<()> {
 /// Returns the identity of a dataset's contents: equal identities mean equal values.
 pub(super) fn identity(dataset: &Dataset) -> Result<String> {
     if let Some((manifest, stored)) = dataset.0.sharded.as_ref().and_then(|sharded| sharded.stored()) {
-        return Ok(of_store(manifest, stored));
+        return Ok(store_identity(manifest, stored));
     }
     let file = dataset.object().file();
     let Some(version) = quick(file) else {
@@ -94,7 +94,7 @@ pub(super) fn identity(dataset: &Dataset) -> Result<String> {
 
 /// Returns the identity of a dataset of an epoch, from its parts. Other epochs with the same parts
 /// have the same values.
-fn of_store(manifest: &Manifest, stored: &Stored) -> String {
+fn store_identity(manifest: &Manifest, stored: &StoredDataset) -> String {
     let mut bytes = manifest.store.0.to_vec();
     bytes.extend(stored.id.0);
     stored.extent.iter().for_each(|dim| bytes.extend(dim.to_le_bytes()));
@@ -130,13 +130,13 @@ fn sampled(file: &File) -> Result<u128> {
         bytes.resize(old + usize::try_from(end - start).unwrap_or(0), 0);
         file.0.source.read_at(start, &mut bytes[old..])
     };
-    if size <= SAMPLES * SAMPLE {
+    if size <= SAMPLE_COUNT * SAMPLE_BYTES {
         read(0, size)?;
     } else {
-        for number in 0..SAMPLES {
-            let start = u128::from(size - SAMPLE) * u128::from(number) / u128::from(SAMPLES - 1);
+        for number in 0..SAMPLE_COUNT {
+            let start = u128::from(size - SAMPLE_BYTES) * u128::from(number) / u128::from(SAMPLE_COUNT - 1);
             let start = u64::try_from(start).unwrap_or(0);
-            read(start, start + SAMPLE)?;
+            read(start, start + SAMPLE_BYTES)?;
         }
     }
     Ok(XxHash3_128::oneshot(&bytes))
@@ -148,7 +148,7 @@ fn settle(file: &File) -> Result<()> {
         return Ok(());
     };
     let whole = modified.duration_since(SystemTime::UNIX_EPOCH).is_ok_and(|since| since.subsec_nanos() == 0);
-    let wanted = if whole { SETTLED_SECONDS } else { SETTLED };
+    let wanted = if whole { MIN_SETTLED_AGE_WHOLE_SECONDS } else { MIN_SETTLED_AGE };
     if let Ok(age) = modified.elapsed()
         && age < wanted
     {

@@ -1,8 +1,8 @@
 //! Execution of a task: reads a tile and writes it to its destination.
 
-use super::boxes::{Grid, Within, copy, offset, spans};
-use super::job::{FIRST, Files, Job};
-use super::plan::{GATHERED, Way};
+use super::boxes::{ArrayWindow, Grid, copy, offset, spans};
+use super::job::{DATA_OFFSET, Files, Job};
+use super::plan::{Endpoint, WRITE_BUFFER_BYTES};
 use crate::io::positioned::{read_exact_at, write_all_at};
 use crate::live::on_this_thread;
 use crate::store::Slab;
@@ -15,7 +15,7 @@ use std::io;
 use twox_hash::XxHash3_64;
 
 /// Size in bytes of the entry of a filtered chunk: its size and its filter mask.
-pub(super) const ENTRY: u64 = 16;
+pub(super) const ENTRY_BYTES: u64 = 16;
 
 /// Buffers that a thread reuses.
 #[derive(Debug, Default)]
@@ -49,22 +49,28 @@ fn write(file: &File, at: u64, bytes: &[u8]) -> Result<()> {
 
 impl Job {
     /// Executes a task of a pass; returns the hash of its output.
-    pub(super) fn task(&self, way: Way, slab: &Slab, files: &Files, scratch: &mut Scratch) -> Result<u64> {
+    pub(super) fn task(
+        &self,
+        way: Endpoint,
+        slab: &Slab,
+        files: &Files,
+        scratch: &mut Scratch,
+    ) -> Result<u64> {
         let mut hash = XxHash3_64::new();
         let Scratch { tile, gathered, encoder } = scratch;
-        if way != Way::Finish {
+        if way != Endpoint::Finish {
             tile.resize(self.narrow(slab.elements()?.saturating_mul(self.element))?, 0);
             let axes =
                 slab.start.iter().zip(&slab.count).map(|(start, count)| Axis::range(*start..start + count));
             let choice = Choice::Axes(axes.collect());
             on_this_thread(|| self.source.dataset.read(&choice, tile))?;
         }
-        if way == Way::Scatter {
+        if way == Endpoint::Scatter {
             let file = files.raw()?;
             let zeros = vec![0; slab.count.len()];
             self.parts(slab, |part| {
-                let all = Within { bytes: &**tile, dims: &slab.count, start: &part.start };
-                let bytes = match in_one_piece(&slab.count, &part) {
+                let all = ArrayWindow { bytes: &**tile, dims: &slab.count, start: &part.start };
+                let bytes = match is_contiguous(&slab.count, &part) {
                     true => {
                         let start =
                             self.narrow(offset(&slab.count, &part.start).saturating_mul(self.element))?;
@@ -73,7 +79,7 @@ impl Job {
                     }
                     false => {
                         gathered.resize(part.bytes, 0);
-                        let here = Within { bytes: &mut gathered[..], dims: &part.count, start: &zeros };
+                        let here = ArrayWindow { bytes: &mut gathered[..], dims: &part.count, start: &zeros };
                         copy(self.narrow(self.element)?, &part.count, &all, here)?;
                         &gathered[..]
                     }
@@ -84,18 +90,18 @@ impl Job {
             return Ok(hash.finish());
         }
         for place in self.chunks.touched(slab) {
-            let slot = self.slots.of(&self.chunks, &place);
+            let slot = self.slots.slot(&self.chunks, &place);
             gathered.clear();
             gathered.resize(self.narrow(self.chunk_bytes)?, 0);
-            if way == Way::Finish {
-                read(files.raw()?, FIRST + slot * self.chunk_bytes, gathered)?;
+            if way == Endpoint::Finish {
+                read(files.raw()?, DATA_OFFSET + slot * self.chunk_bytes, gathered)?;
             } else {
                 let chunk = self.chunks.slab(&place);
                 let start: Vec<u64> =
                     chunk.start.iter().zip(&slab.start).map(|(at, tile)| at - tile).collect();
                 let zeros = vec![0; start.len()];
-                let all = Within { bytes: &**tile, dims: &slab.count, start: &start };
-                let here = Within { bytes: &mut gathered[..], dims: self.chunks.cell(), start: &zeros };
+                let all = ArrayWindow { bytes: &**tile, dims: &slab.count, start: &start };
+                let here = ArrayWindow { bytes: &mut gathered[..], dims: self.chunks.cell(), start: &zeros };
                 copy(self.narrow(self.element)?, &chunk.count, &all, here)?;
             }
             let (mut bytes, mut mask) = encoder.encode(&self.pipeline, gathered)?;
@@ -107,15 +113,21 @@ impl Job {
             hash.write(&entry);
             hash.write(bytes);
             write(files.encoded()?, slot * self.chunk_bytes, bytes)?;
-            write(files.sizes()?, slot * ENTRY, &entry)?;
+            write(files.sizes()?, slot * ENTRY_BYTES, &entry)?;
         }
         Ok(hash.finish())
     }
 
     /// Returns the hash of a task's output, read from the disk.
-    pub(super) fn written(&self, way: Way, slab: &Slab, files: &Files, scratch: &mut Scratch) -> Result<u64> {
+    pub(super) fn written(
+        &self,
+        way: Endpoint,
+        slab: &Slab,
+        files: &Files,
+        scratch: &mut Scratch,
+    ) -> Result<u64> {
         let mut hash = XxHash3_64::new();
-        if way == Way::Scatter {
+        if way == Endpoint::Scatter {
             let file = files.raw()?;
             self.parts(slab, |part| {
                 scratch.gathered.resize(part.bytes, 0);
@@ -126,7 +138,7 @@ impl Job {
             return Ok(hash.finish());
         }
         for place in self.chunks.touched(slab) {
-            let slot = self.slots.of(&self.chunks, &place);
+            let slot = self.slots.slot(&self.chunks, &place);
             let (length, mask) = self.entry(files, slot)?;
             scratch.gathered.resize(self.narrow(length)?, 0);
             read(files.encoded()?, slot * self.chunk_bytes, &mut scratch.gathered)?;
@@ -140,12 +152,12 @@ impl Job {
     /// unfiltered chunk.
     pub(super) fn entry(&self, files: &Files, slot: u64) -> Result<(u64, u32)> {
         let mut bytes = [0; 16];
-        read(files.sizes()?, slot * ENTRY, &mut bytes)?;
+        read(files.sizes()?, slot * ENTRY_BYTES, &mut bytes)?;
         let [a, b, c, d, e, f, g, h, i, j, k, l, ..] = bytes;
         let length = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
         if length > self.chunk_bytes {
             let message = format!("{length} bytes of a chunk of {}", self.chunk_bytes);
-            return Err(Error::corrupt(message).at(slot * ENTRY));
+            return Err(Error::corrupt(message).at(slot * ENTRY_BYTES));
         }
         Ok((length, u32::from_le_bytes([i, j, k, l])))
     }
@@ -153,12 +165,12 @@ impl Job {
     /// Calls `each` with the parts of a tile that are contiguous in the file of chunks.
     fn parts(&self, slab: &Slab, mut each: impl FnMut(Part) -> Result<()>) -> Result<()> {
         let chunk = self.chunks.cell();
-        let most = GATHERED / self.element.max(1);
+        let most = WRITE_BUFFER_BYTES / self.element.max(1);
         for place in self.chunks.touched(slab) {
             let cell = self.chunks.slab(&place);
             let Some(common) = cell.intersection(slab) else { continue };
-            let slot = self.slots.of(&self.chunks, &place);
-            let base = FIRST + slot * self.chunk_bytes;
+            let slot = self.slots.slot(&self.chunks, &place);
+            let base = DATA_OFFSET + slot * self.chunk_bytes;
             let inside: Vec<u64> = common.start.iter().zip(&cell.start).map(|(at, cell)| at - cell).collect();
             for span in spans(chunk, &Slab::new(inside, common.count), most) {
                 let start = span.start.iter().zip(&cell.start).zip(&slab.start);
@@ -184,7 +196,7 @@ impl Job {
 }
 
 /// Returns whether a part is contiguous in its tile.
-fn in_one_piece(dims: &[u64], part: &Part) -> bool {
+fn is_contiguous(dims: &[u64], part: &Part) -> bool {
     let whole = dims.iter().zip(&part.count).rev().take_while(|(dim, count)| dim == count).count();
     // After the complete dimensions, one may be partial; all slower ones must have a count of 1.
     part.count.iter().rev().skip(whole + 1).all(|count| *count == 1)

@@ -71,12 +71,12 @@ fn job(path: &Path, text: &str) -> Job {
 }
 
 /// Executes all remaining tasks.
-fn finish(job: &Job) -> Worked {
+fn finish(job: &Job) -> WorkReport {
     job.start().unwrap();
-    let mut sum = Worked::default();
+    let mut sum = WorkReport::default();
     for pass in 0..job.plan().passes.len() {
         let worked = job.work(pass, 0..u64::MAX, 2, &|_| {}).unwrap();
-        sum = Worked { done: sum.done + worked.done, skipped: sum.skipped + worked.skipped };
+        sum = WorkReport { done: sum.done + worked.done, skipped: sum.skipped + worked.skipped };
     }
     job.commit(Sync::Never).unwrap();
     sum
@@ -174,17 +174,17 @@ fn tasks_are_done_by_anybody_in_any_order() {
     let add = |more| {
         bytes.fetch_add(more, Ordering::Relaxed);
     };
-    assert_eq!(two.work(0, 1..tasks, 2, &add).unwrap(), Worked { done: tasks - 2, skipped: 1 });
+    assert_eq!(two.work(0, 1..tasks, 2, &add).unwrap(), WorkReport { done: tasks - 2, skipped: 1 });
     assert_eq!(two.progress().unwrap(), Progress { committed: false, done: tasks - 1, tasks });
     // Marks of another machine count only if the output exists.
     let files = one.files().unwrap().unwrap();
     let (marks, seed) = (files.marks().unwrap(), files.seed);
     let last = marks::read(marks, seed, tasks - 1).unwrap().unwrap();
-    assert!(last.is_of_here());
+    assert!(last.is_current_boot());
     marks::write(marks, seed, tasks - 1, Mark { boot: 0, ..last }).unwrap();
     marks::write(marks, seed, 0, Mark { boot: 0, hash: 5 }).unwrap();
     let three = Job::open(path.to_str().unwrap(), &id[..9], &OpenOptions::default()).unwrap();
-    assert_eq!(three.work(0, 0..tasks, 2, &add).unwrap(), Worked { done: 1, skipped: tasks - 1 });
+    assert_eq!(three.work(0, 0..tasks, 2, &add).unwrap(), WorkReport { done: 1, skipped: tasks - 1 });
     assert_eq!(
         bytes.into_inner(),
         4 * (4000 * 1000) * 2 - three.plan.passes[0].tiles.slab(&[0, 0]).elements().unwrap() * 4
@@ -229,7 +229,7 @@ fn a_file_that_changed_is_another_one() {
     for one in layouts(&path).unwrap() {
         remove(&path, &one.id).unwrap();
     }
-    assert!(!crate::store::folder_of(&path).exists());
+    assert!(!crate::store::store_folder(&path).exists());
     assert_eq!(remove(&path, "ab").unwrap_err().kind(), ErrorKind::NotFound);
 }
 

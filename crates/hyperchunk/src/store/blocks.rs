@@ -1,8 +1,8 @@
 //! A committed dataset cut into the blocks of a regular grid; each block can be copied as stored or
 //! composed from its layers.
 
-use super::manifest::Stored;
-use super::overlap::{Layer, layers, paint, rows};
+use super::manifest::StoredDataset;
+use super::overlap::{Layer, copy_elements, layers, rows};
 use super::pool::Pool;
 use super::{Log, Place, Slab};
 use crate::{Error, Result};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// A dataset cut into blocks.
 #[derive(Debug)]
 pub(super) struct Blocks<'a> {
-    stored: &'a Stored,
+    stored: &'a StoredDataset,
     block: Vec<u64>,
     layers: Vec<Layer>,
     logs: &'a Pool<'a>,
@@ -41,7 +41,7 @@ fn narrow(size: u64) -> Result<usize> {
 
 impl<'a> Blocks<'a> {
     /// Cuts a dataset of an epoch into blocks of the given extent.
-    pub(super) fn new(logs: &'a Pool<'a>, stored: &'a Stored, block: Vec<u64>) -> Result<Self> {
+    pub(super) fn new(logs: &'a Pool<'a>, stored: &'a StoredDataset, block: Vec<u64>) -> Result<Self> {
         let layers: Vec<Layer> = layers(stored).collect();
         let mut touched: BTreeMap<Vec<u64>, Vec<u32>> = BTreeMap::new();
         for (number, layer) in layers.iter().enumerate() {
@@ -120,7 +120,13 @@ impl<'a> Blocks<'a> {
         for layer in layers {
             if let Some(wanted) = layer.seen.intersection(&within) {
                 let log = self.log(layer)?;
-                paint(&log, &self.stored.definition, &layer.piece, &wanted, (outer, &mut scratch.bytes))?;
+                copy_elements(
+                    &log,
+                    &self.stored.definition,
+                    &layer.piece,
+                    &wanted,
+                    (outer, &mut scratch.bytes),
+                )?;
             }
         }
         Ok(Some(Content::Elements(&scratch.bytes)))
@@ -145,7 +151,7 @@ impl<'a> Blocks<'a> {
         let mut at = 0;
         for run in covered.chunk_by(|one, other| one == other) {
             if run.first() == Some(&true) {
-                boxes_of(&within, at, run.len() as u64, &mut boxes);
+                split_range(&within, at, run.len() as u64, &mut boxes);
             }
             at += run.len() as u64;
         }
@@ -168,7 +174,7 @@ impl<'a> Blocks<'a> {
 
 /// Appends the boxes that together are `length` consecutive elements of a box, from `first` on in
 /// row-major order.
-pub(crate) fn boxes_of(slab: &Slab, mut first: u64, mut length: u64, boxes: &mut Vec<Slab>) {
+pub(crate) fn split_range(slab: &Slab, mut first: u64, mut length: u64, boxes: &mut Vec<Slab>) {
     let rank = slab.count.len();
     // Number of elements in one index of each axis.
     let mut below = vec![1_u64; rank];
@@ -206,7 +212,7 @@ mod tests {
         for first in 0..60 {
             for length in 1..=60 - first {
                 let mut boxes = Vec::new();
-                boxes_of(&slab, first, length, &mut boxes);
+                split_range(&slab, first, length, &mut boxes);
                 assert!(boxes.len() <= 5, "{boxes:?}");
                 let found = boxes.iter().flat_map(|part| {
                     rows(part, &slab, part).flat_map(|(start, _, length)| start..start + length)
@@ -215,7 +221,7 @@ mod tests {
             }
         }
         let mut boxes = Vec::new();
-        boxes_of(&Slab::default(), 0, 1, &mut boxes);
+        split_range(&Slab::default(), 0, 1, &mut boxes);
         assert_eq!(boxes, [Slab::default()]);
     }
 }

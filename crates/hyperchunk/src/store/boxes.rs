@@ -1,12 +1,12 @@
 //! Selections converted to boxes, the form that a log stores.
 
 use super::piece::Slab;
-use super::{LogWriter, Own};
+use super::{LogWriter, OwnDataset};
 use crate::{Error, Result};
 use hyperchunk_format::select::{Axis, Choice, runs};
 
 /// Maximum number of boxes of one write.
-const MOST: usize = 1 << 26;
+const MAX_BOXES: usize = 1 << 26;
 
 /// Converts a selection to boxes. Their elements, box after box and each in C order, are the
 /// selection's elements in its order.
@@ -43,7 +43,7 @@ pub fn boxes(choice: &Choice, dims: &[u64]) -> Result<Vec<Slab>> {
                 }
                 plane *= dims[axis];
             }
-            if found.len() >= MOST {
+            if found.len() >= MAX_BOXES {
                 return Err(Error::limit("a selection of more than 2^26 boxes: write it in parts"));
             }
             found.push(Slab { start: place, count });
@@ -80,7 +80,7 @@ impl LogWriter {
     /// Invalid if the selection does not suit the extent, or the number of bytes is not the one
     /// that it needs; Io.
     pub fn write(&self, dataset: u32, choice: &Choice, bytes: &[u8]) -> Result<()> {
-        let Own { definition, dims, .. } = self.dataset(dataset)?;
+        let OwnDataset { definition, dims, .. } = self.dataset(dataset)?;
         let boxes = boxes(choice, &dims).map_err(|e| e.object(String::from_utf8_lossy(&definition.path)))?;
         self.write_boxes(dataset, &boxes, bytes)
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// Name of the shared-memory pool that the buffers come from.
 const POOL: &str = "buffers";
 /// Maximum number of pending writes.
-const ENTRIES: usize = 1 << 20;
+const MAX_PENDING_WRITES: usize = 1 << 20;
 
 /// The buffer of one writer.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl Buffer {
     /// Queues a write to a file. Spills first if there is no room; a write larger than the buffer
     /// goes to the file at once.
     pub(super) fn write(&mut self, file: &Arc<File>, path: &Path, offset: u64, bytes: &[u8]) -> Result<()> {
-        if bytes.len() > self.memory.room() - self.used || self.waiting.len() >= ENTRIES {
+        if bytes.len() > self.memory.room() - self.used || self.waiting.len() >= MAX_PENDING_WRITES {
             self.spill()?;
         }
         if bytes.len() > self.memory.room() {

@@ -5,9 +5,9 @@ use crate::{Error, Result};
 use hyperchunk_format::Cursor;
 
 /// Maximum length of a list in a log or a manifest.
-pub(super) const LONGEST_LIST: u64 = 1 << 28;
+pub(super) const MAX_LIST_ITEMS: u64 = 1 << 28;
 /// Maximum number of dimensions of a dataspace (specification §IV.A.2.b: `H5S_MAX_RANK`).
-pub(super) const LARGEST_RANK: usize = 32;
+pub(super) const MAX_RANK: usize = 32;
 
 /// An output buffer that values are appended to.
 #[derive(Debug, Default, Clone)]
@@ -87,7 +87,7 @@ pub(super) fn difference(cursor: &mut Cursor<'_>) -> Result<u64> {
 pub(super) fn count(cursor: &mut Cursor<'_>, least: usize) -> Result<usize> {
     let count = number(cursor)?;
     let possible = (cursor.left() / least.max(1)) as u64;
-    if count > possible || count > LONGEST_LIST {
+    if count > possible || count > MAX_LIST_ITEMS {
         return Err(cursor.error(format!("{count} values are announced and {possible} have room")));
     }
     usize::try_from(count).map_err(|_| Error::limit("more values than memory has addresses"))
@@ -106,7 +106,7 @@ pub(super) fn numbers(cursor: &mut Cursor<'_>) -> Result<Vec<u64>> {
 /// Reads an extent, of at most as many dimensions as a dataspace can have.
 pub(super) fn extents(cursor: &mut Cursor<'_>) -> Result<Vec<u64>> {
     let numbers = numbers(cursor)?;
-    if numbers.len() > LARGEST_RANK {
+    if numbers.len() > MAX_RANK {
         return Err(cursor.error(format!("{} dimensions", numbers.len())));
     }
     Ok(numbers)

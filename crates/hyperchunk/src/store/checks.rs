@@ -1,6 +1,6 @@
 //! Checksum verification of records that are read whole.
 
-use super::fragment::{FRAGMENT, is_in};
+use super::fragment::{FRAGMENT_FLAG, is_in};
 use super::record;
 use crate::io::Source;
 use crate::{Error, Result};
@@ -8,12 +8,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Maximum number of records whose checksums are cached.
-const KEPT: usize = 1 << 17;
+const MAX_CACHED_RECORDS: usize = 1 << 17;
 /// Number of bytes of a batch header that the first read requests.
-const FIRST: u64 = 4 << 10;
+const FIRST_READ_BYTES: u64 = 4 << 10;
 
 /// Key and records of the last batch that was looked up.
-pub(super) type Last = Option<((u64, u64), Arc<Batch>)>;
+pub(super) type LastBatch = Option<((u64, u64), Arc<Batch>)>;
 
 /// The records of a batch.
 #[derive(Debug)]
@@ -25,11 +25,11 @@ pub(super) struct Batch {
 /// Cache of batch headers, by the number of the log and the offset of the batch.
 #[derive(Debug, Default)]
 pub(super) struct Headers {
-    kept: Mutex<Kept>,
+    kept: Mutex<BatchCache>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct BatchCache {
     batches: HashMap<(u64, u64), Arc<Batch>>,
     records: usize,
 }
@@ -38,11 +38,11 @@ struct Kept {
 /// order of arrival.
 #[derive(Debug, Default)]
 pub(super) struct Checks {
-    batches: Mutex<HashMap<(u64, u64), Waiting>>,
+    batches: Mutex<HashMap<(u64, u64), PendingBatch>>,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct PendingBatch {
     header: Option<Arc<Batch>>,
     records: Vec<Record>,
 }
@@ -63,7 +63,7 @@ impl Batch {
         for record in &batch.records {
             match record.body {
                 record::Body::Rows { at, length, .. } => {
-                    records.push((FRAGMENT | at, length, record.checksum));
+                    records.push((FRAGMENT_FLAG | at, length, record.checksum));
                 }
                 _ => records.push((at, record.length, record.checksum)),
             }
@@ -109,8 +109,8 @@ impl Headers {
 
     fn keep(&self, key: (u64, u64), batch: &Arc<Batch>) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.records + batch.records.len() > KEPT {
-            *kept = Kept::default();
+        if kept.records + batch.records.len() > MAX_CACHED_RECORDS {
+            *kept = BatchCache::default();
         }
         kept.records += batch.records.len();
         kept.batches.insert(key, Arc::clone(batch));
@@ -123,7 +123,7 @@ impl Headers {
         key: (u64, u64),
         log: &dyn Source,
         (place, length): (u64, u64),
-        last: &mut Last,
+        last: &mut LastBatch,
     ) -> Result<Option<u64>> {
         if let Some((known, batch)) = last
             && *known == key
@@ -146,7 +146,7 @@ impl Headers {
         let place = if is_in(place) { log.size() } else { place };
         let most =
             place.checked_sub(head).ok_or_else(|| Error::corrupt("a piece before its batch").at(head))?;
-        let mut header = vec![0; usize::try_from(most.min(FIRST)).unwrap_or(0)];
+        let mut header = vec![0; usize::try_from(most.min(FIRST_READ_BYTES)).unwrap_or(0)];
         log.read_at(head, &mut header)?;
         let length = header_length(&header, head)?;
         if length > most {
@@ -165,7 +165,7 @@ impl Headers {
 
 impl Checks {
     /// Returns whether the header of a batch still has to be read.
-    pub(super) fn lacks(&self, headers: &Headers, key: (u64, u64)) -> bool {
+    pub(super) fn is_missing(&self, headers: &Headers, key: (u64, u64)) -> bool {
         let mut batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner);
         let waiting = batches.entry(key).or_default();
         if waiting.header.is_none() {
@@ -175,7 +175,7 @@ impl Checks {
     }
 
     /// Checks a record now, or as soon as its header arrives.
-    pub(super) fn found(&self, key: (u64, u64), found: Record) -> Result<()> {
+    pub(super) fn check_record(&self, key: (u64, u64), found: Record) -> Result<()> {
         let mut batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner);
         let waiting = batches.entry(key).or_default();
         match &waiting.header {
@@ -204,7 +204,7 @@ impl Checks {
 }
 
 fn header_length(bytes: &[u8], head: u64) -> Result<u64> {
-    let fixed = bytes.first_chunk::<{ record::FIXED }>();
+    let fixed = bytes.first_chunk::<{ record::FIXED_HEADER_BYTES }>();
     let lengths = fixed.and_then(record::lengths);
     lengths.map(|(header, _)| header).ok_or_else(|| Error::corrupt("no batch begins here").at(head))
 }

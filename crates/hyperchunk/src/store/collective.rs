@@ -4,11 +4,11 @@
 //! rank then writes a part. The identical fills are treated as one write below the parts; otherwise
 //! every part would conflict with the fills of the other ranks.
 
-use super::manifest::Stored;
-use super::overlap::same;
+use super::manifest::StoredDataset;
+use super::overlap::is_same_elements;
 use super::pool::Pool;
 use super::site::Site;
-use super::{DatasetId, Manifest, PackedPieces, Part, Piece, Written};
+use super::{DatasetId, DatasetWrites, Manifest, PackedPieces, Part, Piece};
 use crate::Result;
 use std::collections::HashSet;
 
@@ -18,12 +18,12 @@ const MAX_PIECES: usize = 64;
 /// Moves the identical first writes of all writers of the newest epoch below everything else that
 /// they wrote. Returns the datasets for which that was done: the common part is the first of their
 /// parts of that epoch.
-pub(super) fn lower(manifest: &mut Manifest, site: Site<'_>) -> Result<HashSet<DatasetId>> {
+pub(super) fn lower_common_writes(manifest: &mut Manifest, site: Site<'_>) -> Result<HashSet<DatasetId>> {
     let mut lowered = Vec::new();
     {
         let logs = Pool::new(site, manifest);
         for (number, stored) in manifest.datasets.iter().enumerate() {
-            let common = common(manifest, stored, &logs)?;
+            let common = common_prefix(manifest, stored, &logs)?;
             if common > 0 {
                 lowered.push((number, common));
             }
@@ -49,7 +49,7 @@ pub(super) fn lower(manifest: &mut Manifest, site: Site<'_>) -> Result<HashSet<D
             first.pack();
             rest.pack();
             if is_first {
-                let written = Written { pieces: first, ..Written::nothing(rank) };
+                let written = DatasetWrites { pieces: first, ..DatasetWrites::nothing(rank) };
                 stored.parts.push(Part { log: part.log, epoch, written });
             }
             part.written.pieces = rest;
@@ -63,7 +63,7 @@ pub(super) fn lower(manifest: &mut Manifest, site: Site<'_>) -> Result<HashSet<D
 
 /// Returns the number of leading pieces that all parts of the newest epoch have in common; 0 unless
 /// there are several writers of equal priority.
-fn common(manifest: &Manifest, stored: &Stored, logs: &Pool<'_>) -> Result<usize> {
+fn common_prefix(manifest: &Manifest, stored: &StoredDataset, logs: &Pool<'_>) -> Result<usize> {
     let of_epoch = || stored.parts.iter().filter(|part| part.epoch == manifest.number);
     let parts: Vec<&Part> = of_epoch().filter(|part| !part.written.pieces.is_empty()).collect();
     let mut writers: Vec<u32> = parts.iter().map(|part| part.log).collect();
@@ -88,7 +88,7 @@ fn common(manifest: &Manifest, stored: &Stored, logs: &Pool<'_>) -> Result<usize
                 return Ok(common);
             }
             let (one, two) = (logs.get(parts[0].log)?, logs.get(part.log)?);
-            if !same(&stored.definition, (&one, piece), (&two, other), &piece.slab)? {
+            if !is_same_elements(&stored.definition, (&one, piece), (&two, other), &piece.slab)? {
                 return Ok(common);
             }
         }

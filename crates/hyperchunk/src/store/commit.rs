@@ -5,15 +5,15 @@
 //! number first, it begins again. Last, the new skeleton, a copy of the one in the manifest,
 //! replaces the file at the user's path.
 
+mod appended_extents;
 mod attempt;
-mod ends;
-mod reported;
+mod fast_path;
+mod new_logs;
 mod stopped;
-mod taken;
 
-use super::create::Fresh;
+use super::create::NewStore;
 use super::link::{Linking, Links};
-use super::manifest::name_of;
+use super::manifest::manifest_name;
 use super::report::Report;
 use super::scan::{Ending, Log};
 use super::site::Site;
@@ -30,9 +30,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub use stopped::last_flushes;
 
 /// Maximum number of attempts when other commits are faster.
-const TRIES: usize = 1000;
+const MAX_ATTEMPTS: usize = 1000;
 /// Age up to which an incomplete manifest counts as still being written.
-const PATIENCE: Duration = Duration::from_secs(2);
+const MAX_INCOMPLETE_AGE: Duration = Duration::from_secs(2);
 
 /// Options of a commit: the logs to include, and how the epoch is made.
 #[derive(Debug, Clone)]
@@ -43,7 +43,7 @@ pub struct CommitOptions {
     /// Reports of the writers of those tickets, which save reading their logs.
     pub reports: Vec<Report>,
     /// The store as it was created, if nothing was committed to it since; saves reading it.
-    pub fresh: Option<Fresh>,
+    pub fresh: Option<NewStore>,
     /// In addition, writers that were stopped, each up to its last flush ([`last_flushes`]).
     pub ended: Vec<Ticket>,
     /// Only writers of this session.
@@ -90,26 +90,26 @@ impl Default for CommitOptions {
 /// A published epoch.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Committed {
+pub struct CommitReport {
     /// Its manifest.
     pub manifest: Arc<Manifest>,
     /// Writers whose new content it includes.
     pub writers: Vec<WriterId>,
     /// Logs with content that is not committed.
-    pub left: Vec<Waiting>,
+    pub left: Vec<PendingLog>,
     /// Unreadable logs, with damaged headers.
     pub damaged: Vec<WriterId>,
     /// Datasets that plain libhdf5 can read.
     pub links: Links,
     /// Logs left out of the epoch because of their content.
-    pub set_aside: Vec<SetAside>,
+    pub set_aside: Vec<DeferredLog>,
 }
 
 /// A log left out of an epoch so that it does not block the others. It stays in place, and a later
 /// commit tries it again.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct SetAside {
+pub struct DeferredLog {
     /// Writer of the log.
     pub writer: WriterId,
     /// Session of the writer.
@@ -130,9 +130,9 @@ pub struct SetAside {
 #[non_exhaustive]
 pub struct Outcome {
     /// The epoch; `None` if nothing was committed.
-    pub made: Option<Committed>,
+    pub made: Option<CommitReport>,
     /// Logs that were set aside from the epoch, or from the attempt to make one.
-    pub set_aside: Vec<SetAside>,
+    pub set_aside: Vec<DeferredLog>,
     /// Stopped writers that became outdated; they need a round of their own.
     outdated: Vec<WriterId>,
 }
@@ -140,7 +140,7 @@ pub struct Outcome {
 /// A log that has, or may get, content that is not committed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Waiting {
+pub struct PendingLog {
     /// Header of the log.
     pub header: LogHeader,
     /// State of the end of the log.
@@ -153,7 +153,7 @@ pub struct Waiting {
 
 /// Returns the writers that have logs in the folder of a store, in order.
 pub(super) fn writers(site: Site<'_>) -> Result<Vec<WriterId>> {
-    let names = site.at().list()?;
+    let names = site.operations().list()?;
     let mut found: Vec<WriterId> =
         names.iter().filter_map(|name| WriterId::from_hex(name.strip_suffix(".log")?)).collect();
     found.sort_unstable();
@@ -166,7 +166,7 @@ pub(super) fn writers(site: Site<'_>) -> Result<Vec<WriterId>> {
 ///
 /// # Errors
 /// Io.
-pub fn waiting<'a>(site: impl Into<Site<'a>>, manifest: Option<&Manifest>) -> Result<Vec<Waiting>> {
+pub fn waiting<'a>(site: impl Into<Site<'a>>, manifest: Option<&Manifest>) -> Result<Vec<PendingLog>> {
     waiting_and_damaged(site.into(), manifest).map(|(waiting, _)| waiting)
 }
 
@@ -180,10 +180,10 @@ pub fn waiting_of_others<'a>(
     site: impl Into<Site<'a>>,
     session: Session,
     own: WriterId,
-) -> Result<Vec<Waiting>> {
+) -> Result<Vec<PendingLog>> {
     let site = site.into();
     let mut others = writers(site)?;
-    others.retain(|writer| *writer != own && (session.is_unknown() || !writer.may_be_of(session)));
+    others.retain(|writer| *writer != own && (session.is_unknown() || !writer.may_belong_to(session)));
     if others.is_empty() {
         return Ok(Vec::new());
     }
@@ -202,7 +202,7 @@ pub fn waiting_of_others<'a>(
 pub fn are_done<'a>(site: impl Into<Site<'a>>, session: Session, writers_of_it: u32) -> Result<bool> {
     let (site, needed) = (site.into(), writers_of_it as usize);
     let mut ours = writers(site)?;
-    ours.retain(|writer| writer.may_be_of(session));
+    ours.retain(|writer| writer.may_belong_to(session));
     if ours.len() < needed {
         return Ok(false);
     }
@@ -215,7 +215,7 @@ pub fn are_done<'a>(site: impl Into<Site<'a>>, session: Session, writers_of_it: 
     for writer in ours {
         left -= 1;
         let (waiting, _) = waiting_among(site, vec![writer], manifest.as_deref())?;
-        let is_done = |log: &Waiting| log.header.session == session && log.ending == Ending::Finished;
+        let is_done = |log: &PendingLog| log.header.session == session && log.ending == Ending::Finished;
         done += waiting.iter().filter(|log| is_done(log)).count();
         if done >= needed || done + left < needed {
             break;
@@ -225,7 +225,10 @@ pub fn are_done<'a>(site: impl Into<Site<'a>>, session: Session, writers_of_it: 
 }
 
 /// As [`waiting`]; also returns the writers whose logs have damaged headers.
-fn waiting_and_damaged(site: Site<'_>, manifest: Option<&Manifest>) -> Result<(Vec<Waiting>, Vec<WriterId>)> {
+fn waiting_and_damaged(
+    site: Site<'_>,
+    manifest: Option<&Manifest>,
+) -> Result<(Vec<PendingLog>, Vec<WriterId>)> {
     waiting_among(site, writers(site)?, manifest)
 }
 
@@ -233,7 +236,7 @@ fn waiting_among(
     site: Site<'_>,
     writers: Vec<WriterId>,
     manifest: Option<&Manifest>,
-) -> Result<(Vec<Waiting>, Vec<WriterId>)> {
+) -> Result<(Vec<PendingLog>, Vec<WriterId>)> {
     let (mut all, mut damaged) = (Vec::new(), Vec::new());
     let mut writers = writers;
     writers.retain(|writer| {
@@ -241,7 +244,7 @@ fn waiting_among(
         !known.is_some_and(|log| log.finished)
             && !manifest.is_some_and(|manifest| manifest.hidden.contains(writer))
     });
-    let peeked = site.each(&writers, |writer| Log::peek((site, *writer)));
+    let peeked = site.map_concurrently(&writers, |writer| Log::peek((site, *writer)));
     for (writer, peeked) in writers.into_iter().zip(peeked) {
         let known = manifest.and_then(|manifest| manifest.log(&writer));
         let (header, ending, size) = match peeked {
@@ -260,7 +263,7 @@ fn waiting_among(
         // trailer.
         let ending = if header.failed { Ending::Unfinished } else { ending };
         let committed = known.map_or(0, |log| log.length);
-        all.push(Waiting { header, ending, size, committed });
+        all.push(PendingLog { header, ending, size, committed });
     }
     Ok((all, damaged))
 }
@@ -271,9 +274,9 @@ fn waiting_among(
 /// # Errors
 /// As [`commit_all`]; the reason why a log was set aside. Other new content is committed in that
 /// case.
-pub fn commit<'a>(site: impl Into<Site<'a>>, options: &CommitOptions) -> Result<Option<Committed>> {
+pub fn commit<'a>(site: impl Into<Site<'a>>, options: &CommitOptions) -> Result<Option<CommitReport>> {
     let outcome = commit_all(site, options)?;
-    let asked = |aside: &&SetAside| options.tickets.iter().any(|ticket| ticket.writer == aside.writer);
+    let asked = |aside: &&DeferredLog| options.tickets.iter().any(|ticket| ticket.writer == aside.writer);
     match outcome
         .set_aside
         .iter()
@@ -285,7 +288,7 @@ pub fn commit<'a>(site: impl Into<Site<'a>>, options: &CommitOptions) -> Result<
     }
 }
 
-impl SetAside {
+impl DeferredLog {
     fn new(writer: WriterId, session: Session, reason: Error) -> Self {
         Self { writer, session, reason, has_data: false, truncates: false, is_of_other_file: false }
     }
@@ -320,8 +323,8 @@ impl SetAside {
 pub fn commit_all<'a>(site: impl Into<Site<'a>>, options: &CommitOptions) -> Result<Outcome> {
     let site = site.into().absolute()?;
     let site = site.site();
-    let named = |error: Error| error.file(site.at().path().display());
-    if let Some(made) = reported::reported(site, options).map_err(named)? {
+    let named = |error: Error| error.file(site.operations().path().display());
+    if let Some(made) = fast_path::reported(site, options).map_err(named)? {
         return Ok(Outcome { made: Some(made), ..Outcome::default() });
     }
     if !options.tickets.is_empty() || (!options.salvage && options.ended.is_empty()) {
@@ -333,14 +336,14 @@ pub fn commit_all<'a>(site: impl Into<Site<'a>>, options: &CommitOptions) -> Res
         return commit_round(site, &options, Round::All);
     }
     let mut all = Outcome::default();
-    for _ in 0..TRIES {
+    for _ in 0..MAX_ATTEMPTS {
         for round in [Round::Outdated, Round::Current] {
             let next = commit_round(site, options, round)?;
             let known: HashSet<WriterId> = all.set_aside.iter().map(|aside| aside.writer).collect();
             all.set_aside.extend(next.set_aside.into_iter().filter(|aside| !known.contains(&aside.writer)));
             all.outdated = next.outdated;
             all.made = match (all.made, next.made) {
-                (Some(earlier), Some(made)) => Some(made.after(earlier)),
+                (Some(earlier), Some(made)) => Some(made.with_earlier(earlier)),
                 (earlier, made) => made.or(earlier),
             };
         }
@@ -360,16 +363,16 @@ fn flushed_tickets(site: Site<'_>, options: &CommitOptions) -> Result<Vec<Ticket
         return Ok(Vec::new());
     }
     let mut at_work = waiting(site, Manifest::newest(site)?.as_deref())?;
-    let of_session = |waiting: &Waiting| options.session.is_none_or(|it| it == waiting.header.session);
+    let of_session = |waiting: &PendingLog| options.session.is_none_or(|it| it == waiting.header.session);
     at_work.retain(|waiting| {
         waiting.ending == Ending::Unfinished && !waiting.header.failed && of_session(waiting)
     });
     last_flushes(site, &at_work)
 }
 
-impl Committed {
+impl CommitReport {
     /// Adds the writers and conflicts of an earlier epoch that the same commit made.
-    fn after(mut self, earlier: Committed) -> Self {
+    fn with_earlier(mut self, earlier: CommitReport) -> Self {
         let mut manifest = Manifest::clone(&self.manifest);
         manifest.conflicts = [earlier.manifest.conflicts.clone(), manifest.conflicts].concat();
         self.manifest = Arc::new(manifest);
@@ -379,20 +382,20 @@ impl Committed {
 }
 
 fn commit_round(site: Site<'_>, options: &CommitOptions, round: Round) -> Result<Outcome> {
-    let named = |error: Error| error.file(site.at().path().display());
+    let named = |error: Error| error.file(site.operations().path().display());
     // The file does not change from this read until it is replaced.
-    let _held = site.at().hold()?;
-    let mut made: Option<Committed> = None;
-    let mut set_aside: Vec<SetAside> = Vec::new();
+    let _held = site.operations().hold()?;
+    let mut made: Option<CommitReport> = None;
+    let mut set_aside: Vec<DeferredLog> = Vec::new();
     let mut outdated = Vec::new();
-    for _ in 0..TRIES {
+    for _ in 0..MAX_ATTEMPTS {
         let number = made.as_ref().map(|made| made.manifest.number);
         if number.is_some() && Manifest::numbers(site)?.last().copied() == number {
             break;
         }
         let (base, number) = newest(site).map_err(named)?;
         if let Some(made) = &made
-            && base.as_ref().is_some_and(|base| holds(base, made))
+            && base.as_ref().is_some_and(|base| includes(base, made))
         {
             break;
         }
@@ -422,7 +425,7 @@ fn commit_round(site: Site<'_>, options: &CommitOptions, round: Round) -> Result
         }
     }
     if let Some(made) = &made {
-        show(site, &made.manifest, options.sync)?;
+        publish_skeleton(site, &made.manifest, options.sync)?;
     }
     let set_aside = made.as_ref().map_or(set_aside, |made| made.set_aside.clone());
     Ok(Outcome { made, set_aside, outdated })
@@ -445,7 +448,7 @@ pub fn commit_edits<'a>(site: impl Into<Site<'a>>) -> Result<()> {
 ///
 /// # Errors
 /// As [`commit_all`].
-pub fn set_aside<'a>(site: impl Into<Site<'a>>) -> Result<Vec<SetAside>> {
+pub fn set_aside<'a>(site: impl Into<Site<'a>>) -> Result<Vec<DeferredLog>> {
     let site = site.into().absolute()?;
     let site = site.site();
     let newest = newest(site)?;
@@ -457,7 +460,7 @@ pub fn set_aside<'a>(site: impl Into<Site<'a>>) -> Result<Vec<SetAside>> {
 /// not committed.
 fn refuse_failed(site: Site<'_>, base: Option<&Manifest>, session: Option<Session>) -> Result<()> {
     let waiting = waiting(site, base)?;
-    let is_taken = |log: &Waiting| {
+    let is_taken = |log: &PendingLog| {
         let known = base.and_then(|base| base.log(&log.header.writer));
         known.is_some_and(|known| known.salvaged || known.length >= log.size)
     };
@@ -475,7 +478,7 @@ fn refuse_failed(site: Site<'_>, base: Option<&Manifest>, session: Option<Sessio
         first.header.writer, first.header.process
     );
     Err(Error::new(ErrorKind::Io, message)
-        .file(site.at().place(&super::site::log_name(first.header.writer)).display()))
+        .file(site.operations().place(&super::site::log_name(first.header.writer)).display()))
 }
 
 /// Returns the newest epoch and the number of the next one. Waits for a manifest that is being
@@ -495,7 +498,7 @@ pub(super) fn newest(site: Site<'_>) -> Result<(Option<Arc<Manifest>>, u64)> {
             let message = format!("epoch {last} is there, and cannot be read");
             return Err(Error::corrupt(message).file(Manifest::path(site, last).display()));
         }
-        let young = site.at().age(&name_of(last)).is_some_and(|age| age < PATIENCE);
+        let young = site.operations().age(&manifest_name(last)).is_some_and(|age| age < MAX_INCOMPLETE_AGE);
         if !young {
             return Ok((newest, last + 1));
         }
@@ -504,7 +507,7 @@ pub(super) fn newest(site: Site<'_>) -> Result<(Option<Arc<Manifest>>, u64)> {
 }
 
 /// Returns whether an epoch includes all of another.
-fn holds(manifest: &Manifest, other: &Committed) -> bool {
+fn includes(manifest: &Manifest, other: &CommitReport) -> bool {
     manifest.number == other.manifest.number
         || other.writers.iter().all(|writer| {
             let length = |manifest: &Manifest| manifest.log(writer).map(|log| log.length);
@@ -513,10 +516,10 @@ fn holds(manifest: &Manifest, other: &Committed) -> bool {
 }
 
 /// Puts the newest skeleton at the user's path.
-pub(super) fn show(site: Site<'_>, manifest: &Arc<Manifest>, sync: Sync) -> Result<()> {
+pub(super) fn publish_skeleton(site: Site<'_>, manifest: &Arc<Manifest>, sync: Sync) -> Result<()> {
     let mut shown = Arc::clone(manifest);
     loop {
-        site.at().replace(&shown.image, None, sync)?;
+        site.operations().replace(&shown.image, None, sync)?;
         // This call may have overwritten a newer one.
         if Manifest::numbers(site)?.last().is_none_or(|last| *last <= shown.number) {
             return Ok(());
@@ -531,11 +534,11 @@ pub(super) fn show(site: Site<'_>, manifest: &Arc<Manifest>, sync: Sync) -> Resu
 /// Shows an epoch whose commit was stopped before it replaced the file at the user's path, which
 /// still is the skeleton of an older epoch.
 fn repair(site: Site<'_>, newest: &Arc<Manifest>, sync: Sync) -> Result<()> {
-    let (Ok(bytes), Ok(file)) = (site.at().file(), at(site)) else { return Ok(()) };
+    let (Ok(bytes), Ok(file)) = (site.operations().file(), open_skeleton(site)) else { return Ok(()) };
     // Otherwise it is another file, or one that waits for the commit of the writers that truncated
     // it.
-    if stamp::epoch_of(&bytes, &file)?.is_some_and(|shown| shown > 0 && shown < newest.number) {
-        show(site, newest, sync)
+    if stamp::read_epoch(&bytes, &file)?.is_some_and(|shown| shown > 0 && shown < newest.number) {
+        publish_skeleton(site, newest, sync)
     } else {
         Ok(())
     }
@@ -543,7 +546,7 @@ fn repair(site: Site<'_>, newest: &Arc<Manifest>, sync: Sync) -> Result<()> {
 
 /// State of the file at the user's path.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(super) enum SkeletonState {
     /// The skeleton as committed, or an unreadable file.
     Unchanged,
     /// The skeleton of that epoch, changed since by a program that does not know stores.
@@ -555,8 +558,8 @@ pub(super) enum Found {
 }
 
 /// Returns the error for a file that is not the store's and would be replaced.
-pub(super) fn foreign(site: Site<'_>, verb: &str) -> Error {
-    let path = site.at().path().display();
+pub(super) fn foreign_file(site: Site<'_>, verb: &str) -> Error {
+    let path = site.operations().path().display();
     Error::invalid(format!(
         "cannot {verb}: expected the file of the store whose folder is {path}.d, got another HDF5 file at {path}; move it away \
          and {verb} again (`hyperchunk store link` makes the store's file again), or move {path}.d away to keep the file that is \
@@ -572,70 +575,73 @@ pub(super) fn foreign(site: Site<'_>, verb: &str) -> Error {
 pub fn check_file<'a>(site: impl Into<Site<'a>>, verb: &str) -> Result<()> {
     let site = site.into();
     match Manifest::newest(site)? {
-        Some(newest) if matches!(found(site, &newest)?, Found::Foreign) => Err(foreign(site, verb)),
+        Some(newest) if matches!(skeleton_state(site, &newest)?, SkeletonState::Foreign) => {
+            Err(foreign_file(site, verb))
+        }
         _ => Ok(()),
     }
 }
 
 /// Compares the file at the user's path with an epoch.
-pub(super) fn found(site: Site<'_>, epoch: &Manifest) -> Result<Found> {
-    let bytes = match site.at().file() {
+pub(super) fn skeleton_state(site: Site<'_>, epoch: &Manifest) -> Result<SkeletonState> {
+    let bytes = match site.operations().file() {
         Ok(bytes) => bytes,
         Err(error) if site.bucket().is_some() && error.kind() != ErrorKind::NotFound => return Err(error),
-        Err(_) => return Ok(Found::Unchanged),
+        Err(_) => return Ok(SkeletonState::Unchanged),
     };
     if bytes == epoch.image {
-        return Ok(Found::Unchanged);
+        return Ok(SkeletonState::Unchanged);
     }
     let open = |bytes: Vec<u8>| {
         let source = Arc::new(crate::io::Memory::new(bytes));
-        File::from_source(source, Some(site.at().path().to_owned()), &plain())
+        File::from_source(source, Some(site.operations().path().to_owned()), &skeleton_options())
     };
-    let Ok(file) = open(bytes.clone()) else { return Ok(Found::Unchanged) };
-    if stamp::store_of(&bytes).is_some_and(|store| store != epoch.store) {
-        return Ok(Found::Foreign);
+    let Ok(file) = open(bytes.clone()) else { return Ok(SkeletonState::Unchanged) };
+    if stamp::read_store_id(&bytes).is_some_and(|store| store != epoch.store) {
+        return Ok(SkeletonState::Foreign);
     }
-    match stamp::epoch_of(&bytes, &file)? {
+    match stamp::read_epoch(&bytes, &file)? {
         Some(number) if number == epoch.number => {
             // Stamps of earlier versions do not name the store.
             let is_known = |(_, marker, _): &(_, Marker, _)| epoch.dataset(&marker.dataset).is_some();
-            let is_foreign = stamp::store_of(&bytes).is_none() && !Marker::all(&file)?.iter().all(is_known);
-            return Ok(if is_foreign { Found::Foreign } else { Found::Edited(file) });
+            let is_foreign =
+                stamp::read_store_id(&bytes).is_none() && !Marker::find_all(&file)?.iter().all(is_known);
+            return Ok(if is_foreign { SkeletonState::Foreign } else { SkeletonState::Edited(file) });
         }
-        Some(_) => return Ok(Found::Waiting),
+        Some(_) => return Ok(SkeletonState::Waiting),
         None => {}
     }
     let has_objects = !file.root()?.group()?.links()?.is_empty();
     // A skeleton without datasets that an earlier version made cannot be recognized.
-    let known = has_objects && stamp::epoch_of(&epoch.image, &open(epoch.image.clone())?)?.is_some();
-    Ok(if known { Found::Foreign } else { Found::Waiting })
+    let known = has_objects && stamp::read_epoch(&epoch.image, &open(epoch.image.clone())?)?.is_some();
+    Ok(if known { SkeletonState::Foreign } else { SkeletonState::Waiting })
 }
 
 /// Returns the file at the user's path, if it is the skeleton of that epoch and was changed since.
-fn edited(site: Site<'_>, epoch: &Manifest) -> Result<Option<File>> {
-    match found(site, epoch)? {
-        Found::Edited(file) => Ok(Some(file)),
-        Found::Unchanged | Found::Waiting | Found::Foreign => Ok(None),
+fn edited_file(site: Site<'_>, epoch: &Manifest) -> Result<Option<File>> {
+    match skeleton_state(site, epoch)? {
+        SkeletonState::Edited(file) => Ok(Some(file)),
+        SkeletonState::Unchanged | SkeletonState::Waiting | SkeletonState::Foreign => Ok(None),
     }
 }
 
 /// Returns the skeleton of an epoch. With `newest`, changes made to the file at the user's path are
 /// included.
 pub(super) fn skeleton(site: Site<'_>, epoch: &Manifest, newest: bool) -> Result<File> {
-    if newest && let Some(file) = edited(site, epoch)? {
+    if newest && let Some(file) = edited_file(site, epoch)? {
         return Ok(file);
     }
     let source = Arc::new(crate::io::Memory::new(epoch.image.clone()));
-    File::from_source(source, Some(site.at().path().to_owned()), &plain())
+    File::from_source(source, Some(site.operations().path().to_owned()), &skeleton_options())
 }
 
 /// Opens the file at the user's path.
-pub(super) fn at(site: Site<'_>) -> Result<File> {
+pub(super) fn open_skeleton(site: Site<'_>) -> Result<File> {
     match site.local() {
-        Some(path) => File::open(path, &plain()),
+        Some(path) => File::open(path, &skeleton_options()),
         None => {
-            let source = Arc::new(crate::io::Memory::new(site.at().file()?));
-            File::from_source(source, Some(site.at().path().to_owned()), &plain())
+            let source = Arc::new(crate::io::Memory::new(site.operations().file()?));
+            File::from_source(source, Some(site.operations().path().to_owned()), &skeleton_options())
         }
     }
 }
@@ -652,7 +658,7 @@ pub(super) fn now() -> u64 {
 }
 
 /// Returns options for opening skeletons, whose datasets are markers and which have no indexes.
-pub(super) fn plain() -> OpenOptions {
+pub(super) fn skeleton_options() -> OpenOptions {
     // This very program may have the file open through libhdf5. Commits use locks of their own.
     let locking = Locking::Never;
     OpenOptions { ignore_stores: true, index: IndexOption::Never, locking, ..OpenOptions::default() }

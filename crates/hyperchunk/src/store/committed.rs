@@ -5,7 +5,7 @@ use super::checks::Headers;
 use super::fragment;
 use super::manifest::{self, Manifest};
 use super::pieces::{Fuel, Hits, Layer, Pieces};
-use super::read::{About, Find, Logs, Means, read};
+use super::read::{DatasetInfo, Find, Logs, ReadResources, read};
 use super::site::{Site, SiteBuf};
 use super::{DatasetId, Marker};
 use crate::companion::is_distrust;
@@ -24,48 +24,48 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Maximum number of logs that are kept open.
-const OPEN: usize = 512;
+const MAX_OPEN_LOGS: usize = 512;
 /// Maximum size of a manifest in bytes.
-const LARGEST: u64 = 1 << 34;
+const MAX_MANIFEST_BYTES: u64 = 1 << 34;
 
 /// The stores of a file's datasets, by epoch: one, except for files that were assembled by hand.
 #[derive(Debug, Default)]
 pub(crate) struct Stores(Mutex<HashMap<u64, Arc<Store>>>);
 
 /// Location of a file that has datasets in stores.
-pub(crate) struct Home<'f> {
+pub(crate) struct FileLocation<'f> {
     pub(crate) path: Option<&'f Path>,
     pub(crate) source: &'f Arc<dyn Source>,
     pub(crate) external: ExternalPolicy,
 }
 
 /// Number of a log, and name of a table of its writer.
-type OfTable = (u32, Arc<str>);
+type TableKey = (u32, Arc<str>);
 
 /// An epoch of a store.
 pub(crate) struct Store {
     manifest: Arc<Manifest>,
     /// Location of the logs: the folder of a local file, or the siblings of a remote one.
-    place: Place,
+    place: StoreLocation,
     logs: Mutex<HashMap<u32, Arc<dyn Source>>>,
     /// Logs joined with their fragments, by log and table.
-    joined: Mutex<HashMap<OfTable, Arc<fragment::Joined>>>,
-    datasets: Vec<OnceLock<Arc<Known>>>,
+    joined: Mutex<HashMap<TableKey, Arc<fragment::JoinedSource>>>,
+    datasets: Vec<OnceLock<Arc<PreparedDataset>>>,
     headers: Headers,
     chunks: ChunkCache,
     /// Size of the manifest in bytes.
     size: u64,
 }
 
-enum Place {
+enum StoreLocation {
     Site(SiteBuf),
     Beside(Arc<dyn Source>, String),
 }
 
 /// A dataset of an epoch, prepared for reading.
 #[derive(Debug)]
-pub(crate) struct Known {
-    pub(super) about: Arc<About>,
+pub(crate) struct PreparedDataset {
+    pub(super) about: Arc<DatasetInfo>,
     pieces: Pieces,
     /// Table that it is a column of, and whether any of its pieces are in fragments.
     table: Option<Arc<str>>,
@@ -74,7 +74,7 @@ pub(crate) struct Known {
 
 /// A dataset of a store.
 #[derive(Debug, Clone)]
-pub(crate) struct Sharded {
+pub(crate) struct ShardedDataset {
     marker: Marker,
     pub(super) state: State,
 }
@@ -92,7 +92,7 @@ impl Stores {
         Self(Mutex::new(HashMap::from([(store.manifest.number, Arc::new(store))])))
     }
 
-    fn epoch(&self, home: &Home<'_>, epoch: u64) -> Result<Arc<Store>> {
+    fn epoch(&self, home: &FileLocation<'_>, epoch: u64) -> Result<Arc<Store>> {
         let mut stores = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(store) = stores.get(&epoch) {
             return Ok(Arc::clone(store));
@@ -103,12 +103,12 @@ impl Stores {
     }
 }
 
-impl Sharded {
+impl ShardedDataset {
     /// Opens the dataset of a marker. Replaces the stub's description in the header by the
     /// dataset's own.
     pub(crate) fn open(
         stores: &Stores,
-        home: &Home<'_>,
+        home: &FileLocation<'_>,
         marker: Marker,
         header: &mut DatasetHeader,
     ) -> Result<Self> {
@@ -176,8 +176,8 @@ impl Sharded {
     pub(crate) fn is_remote(&self) -> bool {
         match &self.state {
             State::Committed(store, _) => match &store.place {
-                Place::Beside(..) => true,
-                Place::Site(site) => site.site().local().is_none(),
+                StoreLocation::Beside(..) => true,
+                StoreLocation::Site(site) => site.site().local().is_none(),
             },
             State::Missing(_) => false,
         }
@@ -189,7 +189,7 @@ impl Sharded {
     }
 
     /// Returns the epoch and its record of the dataset.
-    pub(crate) fn stored(&self) -> Option<(&Manifest, &manifest::Stored)> {
+    pub(crate) fn stored(&self) -> Option<(&Manifest, &manifest::StoredDataset)> {
         let State::Committed(store, number) = &self.state else { return None };
         Some((&store.manifest, store.manifest.datasets.get(*number)?))
     }
@@ -202,12 +202,12 @@ impl Sharded {
     }
 
     /// Returns the cells of a grid in which data were written.
-    pub(crate) fn touched(&self, grid: &[u64], limits: &Limits) -> Result<Vec<Vec<u64>>> {
+    pub(crate) fn written_cells(&self, grid: &[u64], limits: &Limits) -> Result<Vec<Vec<u64>>> {
         let (store, number) = match &self.state {
             State::Committed(store, number) => (store, *number),
             State::Missing(error) => return Err(error.clone()),
         };
-        store.known(number)?.touched(grid, limits)
+        store.prepared_dataset(number)?.touched(grid, limits)
     }
 
     /// Reads a selection.
@@ -222,16 +222,16 @@ impl Sharded {
             State::Committed(store, number) => (store, *number),
             State::Missing(error) => return Err(error.clone()),
         };
-        let known = store.known(number)?;
-        let logs: Arc<dyn Logs> = Arc::new(OfDataset(Arc::clone(store), Arc::clone(&known)));
-        read(&known.about, &logs, &*known, choice, output, Means { threads, limits }, parts)
+        let known = store.prepared_dataset(number)?;
+        let logs: Arc<dyn Logs> = Arc::new(DatasetLogs(Arc::clone(store), Arc::clone(&known)));
+        read(&known.about, &logs, &*known, choice, output, ReadResources { threads, limits }, parts)
     }
 }
 
 impl Store {
     /// Opens an epoch of the store of a file.
-    pub(crate) fn open(home: &Home<'_>, epoch: u64) -> Result<Self> {
-        let name = manifest::name_of(epoch);
+    pub(crate) fn open(home: &FileLocation<'_>, epoch: u64) -> Result<Self> {
+        let name = manifest::manifest_name(epoch);
         let absent = |error: Error| match error.kind() {
             ErrorKind::NotFound => {
                 let message = format!(
@@ -254,13 +254,13 @@ impl Store {
                 let path = super::real_file(path);
                 let manifest = Manifest::epoch(&path, epoch).map_err(absent)?;
                 let size = std::fs::metadata(Manifest::path(&path, epoch)).map_or(0, |file| file.len());
-                (Place::Site(Site::from(&path).into()), manifest, size)
+                (StoreLocation::Site(Site::from(&path).into()), manifest, size)
             }
             Some(_) => {
-                let place = Place::Beside(Arc::clone(home.source), format!("{}.d", base_name(path)));
+                let place = StoreLocation::Beside(Arc::clone(home.source), format!("{}.d", base_name(path)));
                 let source = place.open(&name).map_err(absent)?;
                 let size = source.size();
-                if size > LARGEST {
+                if size > MAX_MANIFEST_BYTES {
                     return Err(Error::limit(format!("a manifest of {size} bytes")).file(place.name(&name)));
                 }
                 let length = usize::try_from(size).map_err(|_| Error::limit("larger than memory"))?;
@@ -277,15 +277,15 @@ impl Store {
         Ok(Self { size, ..Self::new(manifest, place) })
     }
 
-    fn new(manifest: Arc<Manifest>, place: Place) -> Self {
+    fn new(manifest: Arc<Manifest>, place: StoreLocation) -> Self {
         let datasets = manifest.datasets.iter().map(|_| OnceLock::new()).collect();
         let (logs, headers, chunks) = (Mutex::default(), Headers::default(), ChunkCache::default());
         Self { manifest, place, logs, joined: Mutex::default(), datasets, headers, chunks, size: 0 }
     }
 
     /// Returns the epoch of a store whose site and manifest are known.
-    pub(super) fn of(site: Site<'_>, manifest: &Arc<Manifest>) -> Self {
-        Self::new(Arc::clone(manifest), Place::Site(site.into()))
+    pub(super) fn from_manifest(site: Site<'_>, manifest: &Arc<Manifest>) -> Self {
+        Self::new(Arc::clone(manifest), StoreLocation::Site(site.into()))
     }
 
     /// Returns the cache of batch headers.
@@ -298,7 +298,7 @@ impl Store {
         self.size
     }
 
-    pub(super) fn stored(&self, number: usize) -> &manifest::Stored {
+    pub(super) fn stored(&self, number: usize) -> &manifest::StoredDataset {
         &self.manifest.datasets[number]
     }
 
@@ -319,9 +319,9 @@ impl Store {
     }
 
     /// Returns a dataset, if the epoch has it.
-    pub(super) fn dataset(&self, id: &DatasetId) -> Result<Option<Arc<Known>>> {
+    pub(super) fn dataset(&self, id: &DatasetId) -> Result<Option<Arc<PreparedDataset>>> {
         let number = self.manifest.datasets.iter().position(|stored| stored.id == *id);
-        number.map(|number| self.known(number)).transpose()
+        number.map(|number| self.prepared_dataset(number)).transpose()
     }
 
     /// Returns the skeleton stored in the manifest.
@@ -329,23 +329,31 @@ impl Store {
         &self.manifest.image
     }
 
-    pub(super) fn known(&self, number: usize) -> Result<Arc<Known>> {
+    pub(super) fn prepared_dataset(&self, number: usize) -> Result<Arc<PreparedDataset>> {
         if let Some(known) = self.datasets[number].get() {
             return Ok(Arc::clone(known));
         }
-        let known = Arc::new(Known::new(&self.manifest, number)?);
+        let known = Arc::new(PreparedDataset::new(&self.manifest, number)?);
         Ok(Arc::clone(self.datasets[number].get_or_init(|| known)))
     }
 
     /// Returns a log, joined with the fragment of its writer that has rows of the dataset.
-    pub(super) fn joined(self: &Arc<Self>, number: u32, known: &Known) -> Result<Arc<dyn Source>> {
+    pub(super) fn log_with_fragment(
+        self: &Arc<Self>,
+        number: u32,
+        known: &PreparedDataset,
+    ) -> Result<Arc<dyn Source>> {
         match self.with_fragment(number, known)? {
             Some(joined) => Ok(joined),
             None => self.log(number),
         }
     }
 
-    fn with_fragment(self: &Arc<Self>, number: u32, known: &Known) -> Result<Option<Arc<fragment::Joined>>> {
+    fn with_fragment(
+        self: &Arc<Self>,
+        number: u32,
+        known: &PreparedDataset,
+    ) -> Result<Option<Arc<fragment::JoinedSource>>> {
         let Some(table) = known.table.as_ref().filter(|_| known.in_fragments) else { return Ok(None) };
         let key = (number, Arc::clone(table));
         let mut all = self.joined.lock().unwrap_or_else(PoisonError::into_inner);
@@ -354,13 +362,13 @@ impl Store {
         }
         let log = self.log(number)?;
         let writer = self.manifest.logs.get(number as usize).map(|part| part.writer).unwrap_or_default();
-        let (name, store) = (fragment::file_of(table, writer), Arc::downgrade(self));
+        let (name, store) = (fragment::table_file_name(table, writer), Arc::downgrade(self));
         let open = move || {
             let store = store.upgrade().ok_or_else(|| Error::invalid("the store is closed"))?;
             store.place.open(&name).map_err(|error| error.file(store.place.name(&name)))
         };
-        let joined = Arc::new(fragment::Joined::new(log, Box::new(open)));
-        if all.len() >= OPEN {
+        let joined = Arc::new(fragment::JoinedSource::new(log, Box::new(open)));
+        if all.len() >= MAX_OPEN_LOGS {
             all.clear();
         }
         all.insert(key, Arc::clone(&joined));
@@ -386,7 +394,7 @@ impl Store {
             return Err(named(Error::new(ErrorKind::Truncated, message)));
         }
         let mut logs = self.logs.lock().unwrap_or_else(PoisonError::into_inner);
-        if logs.len() >= OPEN {
+        if logs.len() >= MAX_OPEN_LOGS {
             logs.clear();
         }
         logs.insert(number, Arc::clone(&log));
@@ -394,10 +402,10 @@ impl Store {
     }
 }
 
-impl Place {
+impl StoreLocation {
     fn open(&self, name: &str) -> Result<Arc<dyn Source>> {
         match self {
-            Self::Site(site) => site.site().at().open(name),
+            Self::Site(site) => site.site().operations().open(name),
             Self::Beside(file, folder) => {
                 let remote = file.remote().ok_or_else(|| Error::invalid("a file that is not remote"))?;
                 let sibling = rounds::alone(|| remote.sibling(&format!("{folder}/{name}")));
@@ -410,7 +418,7 @@ impl Place {
 
     fn name(&self, name: &str) -> String {
         match self {
-            Self::Site(site) => site.site().at().place(name).display().to_string(),
+            Self::Site(site) => site.site().operations().place(name).display().to_string(),
             Self::Beside(_, folder) => format!("{folder}/{name}"),
         }
     }
@@ -427,14 +435,19 @@ fn base_name(path: &Path) -> String {
     decoded.unwrap_or_else(|| name.to_owned())
 }
 
-impl Known {
+impl PreparedDataset {
     fn new(manifest: &Arc<Manifest>, number: usize) -> Result<Self> {
         let stored = &manifest.datasets[number];
         let pieces = Pieces::committed(manifest, number)?;
-        let about = Arc::new(About::new(&stored.definition, &stored.extent)?);
+        let about = Arc::new(DatasetInfo::new(&stored.definition, &stored.extent)?);
         let mut written = stored.parts.iter().map(|part| &part.written.pieces);
-        let in_fragments = written.any(|pieces| pieces.may_lie_at(fragment::FRAGMENT));
-        Ok(Self { about, pieces, table: fragment::table_of(&stored.definition).map(Arc::from), in_fragments })
+        let in_fragments = written.any(|pieces| pieces.may_lie_at(fragment::FRAGMENT_FLAG));
+        Ok(Self {
+            about,
+            pieces,
+            table: fragment::table_name(&stored.definition).map(Arc::from),
+            in_fragments,
+        })
     }
 
     pub(super) fn pieces(&self) -> &Pieces {
@@ -456,7 +469,7 @@ impl Known {
                 return false;
             }
             let places = ranges.iter().map(|range| range.end - range.start).fold(1, u64::saturating_mul);
-            if let Err(error) = fuel.burn(places) {
+            if let Err(error) = fuel.consume(places) {
                 failed.get_or_insert(error);
                 return false;
             }
@@ -491,7 +504,7 @@ impl Known {
     }
 }
 
-impl About {
+impl DatasetInfo {
     /// Takes the facts from a definition, with the current extent.
     pub(super) fn new(definition: &super::Definition, dims: &[u64]) -> Result<Self> {
         let element = usize::try_from(definition.element_size());
@@ -502,7 +515,7 @@ impl About {
     }
 }
 
-impl Find for Known {
+impl Find for PreparedDataset {
     fn find(
         &self,
         wanted: &[u64],
@@ -520,11 +533,11 @@ impl Find for Known {
 
 /// The logs of a dataset's layers.
 #[derive(Debug)]
-struct OfDataset(Arc<Store>, Arc<Known>);
+struct DatasetLogs(Arc<Store>, Arc<PreparedDataset>);
 
-impl Logs for OfDataset {
+impl Logs for DatasetLogs {
     fn log(&self, layer: u32) -> Result<Arc<dyn Source>> {
-        self.0.joined(self.1.layer(layer).log, &self.1)
+        self.0.log_with_fragment(self.1.layer(layer).log, &self.1)
     }
 
     fn fragment(&self, layer: u32) -> Result<Option<Arc<dyn Source>>> {

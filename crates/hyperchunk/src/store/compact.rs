@@ -7,17 +7,19 @@
 
 use super::blocks::{Blocks, Content, Scratch};
 use super::commit::{self, add_log, now};
-use super::fragment::FRAGMENT;
+use super::fragment::FRAGMENT_FLAG;
 use super::link::{self, Linking, Links};
-use super::manifest::Stored;
+use super::manifest::StoredDataset;
+use super::merged_file::Merge;
 use super::overlap::{layers, rows};
-use super::pack::slab_of;
+use super::pack::block_extent;
 use super::pool::Pool;
 use super::results;
 use super::scan::Log;
 use super::site::Site;
-use super::skeleton::Merge;
-use super::{Known, LogPart, LogWriter, Manifest, Part, Segments, Session, Slab, WriterId, WriterOptions};
+use super::{
+    KnownStore, LogPart, LogWriter, Manifest, Part, Segments, Session, Slab, WriterId, WriterOptions,
+};
 use crate::write::Sync;
 use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::codec::Encoder;
@@ -26,10 +28,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Maximum number of attempts to publish the epoch when other commits are faster.
-const TRIES: usize = 1000;
+const MAX_ATTEMPTS: usize = 1000;
 
 /// Number of pieces of one log up to which a dataset is not compacted.
-const MANY: usize = 64;
+const MAX_UNCOMPACTED_PIECES: usize = 64;
 
 /// Options of a compaction.
 #[derive(Debug, Clone)]
@@ -52,7 +54,7 @@ impl Default for CompactOptions {
 /// Result of a compaction.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Compacted {
+pub struct CompactReport {
     /// The new epoch.
     pub manifest: Arc<Manifest>,
     /// Writer of the new log.
@@ -76,10 +78,10 @@ pub(super) fn session() -> Session {
 /// # Errors
 /// NotFound if nothing was committed; Io; errors of reading the logs; Invalid if the file was
 /// truncated in the meantime.
-pub fn compact(path: &Path, options: &CompactOptions) -> Result<Option<Compacted>> {
+pub fn compact(path: &Path, options: &CompactOptions) -> Result<Option<CompactReport>> {
     let path = crate::output::target(path)?;
     let site = Site::from(&path).absolute()?;
-    let path = site.site().at().path().to_owned();
+    let path = site.site().operations().path().to_owned();
     let named = |error: Error| error.file(path.display());
     let base = Manifest::newest(&path)?.ok_or_else(|| {
         named(Error::new(ErrorKind::NotFound, "there is no store, or nothing of it was committed"))
@@ -91,7 +93,9 @@ pub fn compact(path: &Path, options: &CompactOptions) -> Result<Option<Compacted
         let raw = stored.parts.iter().flat_map(|part| part.written.pieces.iter());
         let mut raw = raw.filter(|piece| !piece.place.is_chunk());
         let has_fields = |piece: &super::Piece| piece.place.is_fields();
-        raw.by_ref().take(MANY).any(|piece| has_fields(&piece) || !in_one_run(&piece.slab, &stored.extent))
+        raw.by_ref()
+            .take(MAX_UNCOMPACTED_PIECES)
+            .any(|piece| has_fields(&piece) || !is_contiguous(&piece.slab, &stored.extent))
             || raw.next().is_some()
     });
     if logs.len() <= 1 && most <= 1 && !scattered {
@@ -99,8 +103,8 @@ pub fn compact(path: &Path, options: &CompactOptions) -> Result<Option<Compacted
     }
     let statistics = parts().all(|part| part.written.pieces.is_empty() || part.written.statistics.is_some());
     // Rows from Arrow fragments go to one Arrow fragment again.
-    let rows = parts().any(|part| part.written.pieces.may_lie_at(FRAGMENT));
-    let known = Known { store: base.store, epoch: base.number, seen: None };
+    let rows = parts().any(|part| part.written.pieces.may_lie_at(FRAGMENT_FLAG));
+    let known = KnownStore { store: base.store, epoch: base.number, seen: None };
     let writing = WriterOptions {
         session: session(),
         statistics,
@@ -124,7 +128,7 @@ pub fn compact(path: &Path, options: &CompactOptions) -> Result<Option<Compacted
 }
 
 /// Returns whether a box is one run of elements in row-major order.
-fn in_one_run(slab: &Slab, extent: &[u64]) -> bool {
+fn is_contiguous(slab: &Slab, extent: &[u64]) -> bool {
     let first = slab.count.iter().position(|count| *count != 1).unwrap_or(slab.count.len());
     slab.count.iter().zip(extent).skip(first + 1).all(|(count, dim)| count == dim)
 }
@@ -136,19 +140,25 @@ fn write(path: &Path, base: &Manifest, writer: &LogWriter, memory: u64) -> Resul
         let named = |error: Error| error.object(String::from_utf8_lossy(&stored.definition.path));
         let number = writer.define(&stored.definition).map_err(named)?;
         dataset(&logs, stored, writer, number, memory).map_err(named)?;
-        results::carry(path, base, stored, writer, number).map_err(named)?;
+        results::copy_results(path, base, stored, writer, number).map_err(named)?;
     }
     Ok(())
 }
 
-fn dataset(logs: &Pool<'_>, stored: &Stored, writer: &LogWriter, number: u32, memory: u64) -> Result<()> {
+fn dataset(
+    logs: &Pool<'_>,
+    stored: &StoredDataset,
+    writer: &LogWriter,
+    number: u32,
+    memory: u64,
+) -> Result<()> {
     let definition = &stored.definition;
     if let Some(chunk) = &definition.chunk
         && layers(stored).any(|layer| layer.piece.place.is_chunk())
     {
         return chunks(logs, stored, chunk, writer, number);
     }
-    let block = slab_of(&stored.extent, definition.element_size(), memory);
+    let block = block_extent(&stored.extent, definition.element_size(), memory);
     let blocks = Blocks::new(logs, stored, block)?;
     let mut scratch = Scratch::default();
     for key in blocks.keys() {
@@ -158,7 +168,7 @@ fn dataset(logs: &Pool<'_>, stored: &Stored, writer: &LogWriter, number: u32, me
             if part == within {
                 writer.write_box(number, &part.start, &part.count, bytes)?;
             } else {
-                let bytes = cut(bytes, &within, &part, definition.element_size())?;
+                let bytes = copy_part(bytes, &within, &part, definition.element_size())?;
                 writer.write_box(number, &part.start, &part.count, &bytes)?;
             }
         }
@@ -168,7 +178,13 @@ fn dataset(logs: &Pool<'_>, stored: &Stored, writer: &LogWriter, number: u32, me
 
 /// Writes each chunk as a whole: as stored, or composed of its layers. Elements of a chunk past the
 /// edge of the extent are kept, since they become visible when the dataset grows.
-fn chunks(logs: &Pool<'_>, stored: &Stored, chunk: &[u64], writer: &LogWriter, number: u32) -> Result<()> {
+fn chunks(
+    logs: &Pool<'_>,
+    stored: &StoredDataset,
+    chunk: &[u64],
+    writer: &LogWriter,
+    number: u32,
+) -> Result<()> {
     let mut whole = stored.clone();
     for (dim, chunk) in whole.extent.iter_mut().zip(chunk) {
         *dim = dim.checked_next_multiple_of(*chunk).unwrap_or(*dim);
@@ -190,7 +206,7 @@ fn chunks(logs: &Pool<'_>, stored: &Stored, chunk: &[u64], writer: &LogWriter, n
 }
 
 /// Copies the elements of a part out of a box.
-fn cut(bytes: &[u8], outer: &Slab, part: &Slab, size: u64) -> Result<Vec<u8>> {
+fn copy_part(bytes: &[u8], outer: &Slab, part: &Slab, size: u64) -> Result<Vec<u8>> {
     let mut out = Vec::new();
     for (_, from, length) in rows(part, part, outer) {
         let range = usize::try_from(from * size).ok().zip(usize::try_from(length * size).ok());
@@ -201,12 +217,17 @@ fn cut(bytes: &[u8], outer: &Slab, part: &Slab, size: u64) -> Result<Vec<u8>> {
 }
 
 /// Publishes the epoch in which the new log replaces the content of `base`.
-fn publish(path: &Path, base: &Manifest, writer: WriterId, options: &CompactOptions) -> Result<Compacted> {
-    let log = Log::open(&super::log_of(path, writer), None, 0)?;
-    for _ in 0..TRIES {
+fn publish(
+    path: &Path,
+    base: &Manifest,
+    writer: WriterId,
+    options: &CompactOptions,
+) -> Result<CompactReport> {
+    let log = Log::open(&super::log_path(path, writer), None, 0)?;
+    for _ in 0..MAX_ATTEMPTS {
         let (newest, number) = commit::newest(path.into())?;
         let newest = newest.ok_or_else(|| Error::corrupt("the epochs of the store are gone"))?;
-        let mut manifest = replaced(base, &newest, &log)?;
+        let mut manifest = replace_parts(base, &newest, &log)?;
         manifest.number = number;
         let file = commit::skeleton(path.into(), &newest, true)?;
         let mut merge = Merge::new(Some(&file), &[])?;
@@ -223,14 +244,14 @@ fn publish(path: &Path, base: &Manifest, writer: WriterId, options: &CompactOpti
         let gone = newest.logs.iter().map(|log| log.writer).filter(|writer| manifest.log(writer).is_none());
         let replaced = gone.collect();
         let manifest = Arc::new(manifest);
-        commit::show(path.into(), &manifest, options.sync)?;
-        return Ok(Compacted { manifest, writer, pieces, replaced, links });
+        commit::publish_skeleton(path.into(), &manifest, options.sync)?;
+        return Ok(CompactReport { manifest, writer, pieces, replaced, links });
     }
     Err(Error::new(ErrorKind::Io, "others made epochs faster than this one could be made"))
 }
 
 /// Returns the newest epoch with the new log in place of the parts that `base` had.
-fn replaced(base: &Manifest, newest: &Manifest, log: &Log) -> Result<Manifest> {
+fn replace_parts(base: &Manifest, newest: &Manifest, log: &Log) -> Result<Manifest> {
     let mut manifest = Manifest {
         parent: newest.number,
         time: now(),

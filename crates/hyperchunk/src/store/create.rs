@@ -1,12 +1,13 @@
 //! Creation of stores, and their state before the first write.
 
 use super::bucket::parts;
-use super::commit::{at, writers};
+use super::commit::{open_skeleton, writers};
 use super::fragment;
+use super::merged_file::{Change, Merge, SkeletonDataset};
 use super::site::{Site, SiteBuf};
-use super::skeleton::{Change, Merge, Shown};
 use super::{
-    DatasetId, Definition, FileStamp, Known, Manifest, Marker, StoreId, Stored, WriterId, commit, folder_of,
+    DatasetId, Definition, FileStamp, KnownStore, Manifest, Marker, StoreId, StoredDataset, WriterId, commit,
+    store_folder,
 };
 use crate::walk::{Found, Next};
 use crate::write::Sync;
@@ -22,9 +23,9 @@ pub type NamedDefinition = (Vec<u8>, Definition);
 
 /// A store that was just created; committing with it saves reading the store.
 #[derive(Debug, Clone)]
-pub struct Fresh {
+pub struct NewStore {
     /// State of the store that its writers need.
-    pub known: Known,
+    pub known: KnownStore,
     /// The file at its path.
     pub(super) image: Arc<[u8]>,
     /// The datasets, if the file has nothing else.
@@ -44,7 +45,7 @@ pub(super) struct Stamp {
 }
 
 impl Stamp {
-    pub(super) fn of(path: &Path) -> Option<Self> {
+    pub(super) fn from_path(path: &Path) -> Option<Self> {
         let metadata = std::fs::metadata(path).ok()?;
         Some(Self {
             size: metadata.len(),
@@ -61,10 +62,10 @@ impl Stamp {
 
 /// A store that is about to be created. Writers that have its `known` may begin already.
 #[derive(Debug)]
-pub struct Begun {
+pub struct PendingStore {
     site: SiteBuf,
     /// State of the store that its writers need.
-    pub known: Known,
+    pub known: KnownStore,
 }
 
 /// Checks that a store may be created and makes its folder. Returns `None` if it replaces an
@@ -72,48 +73,48 @@ pub struct Begun {
 ///
 /// # Errors
 /// As [`create`].
-pub fn begin<'a>(site: impl Into<Site<'a>>, replaces: bool) -> Result<Option<Begun>> {
+pub fn begin<'a>(site: impl Into<Site<'a>>, replaces: bool) -> Result<Option<PendingStore>> {
     let site = site.into().absolute()?;
-    if earlier(site.site(), replaces)?.is_some() {
+    if previous_epoch(site.site(), replaces)?.is_some() {
         return Ok(None);
     }
-    site.site().at().make()?;
-    Ok(Some(Begun { site, known: Known { store: StoreId::new(), epoch: 0, seen: None } }))
+    site.site().operations().make()?;
+    Ok(Some(PendingStore { site, known: KnownStore { store: StoreId::new(), epoch: 0, seen: None } }))
 }
 
-impl Begun {
+impl PendingStore {
     /// Creates the store, as [`create`] does.
     ///
     /// # Errors
     /// Io; errors of reading the image.
-    pub fn create(self, definitions: &[Definition], image: Option<&[u8]>, sync: Sync) -> Result<Fresh> {
+    pub fn create(self, definitions: &[Definition], image: Option<&[u8]>, sync: Sync) -> Result<NewStore> {
         let plain = image.is_none().then(|| definitions.into());
         let store = self.known.store;
         let made = structure(definitions, image, true)
             .and_then(|(mut merge, shown, _)| merge.write((store, 0), &shown))
-            .and_then(|image| self.site.site().at().replace(&image, None, sync).map(|()| image));
+            .and_then(|image| self.site.site().operations().replace(&image, None, sync).map(|()| image));
         let local = self.site.site().local();
         let image = made.inspect_err(|_| {
             // Succeeds only if no writer has begun.
-            drop(local.map(|path| std::fs::remove_dir(folder_of(path))));
+            drop(local.map(|path| std::fs::remove_dir(store_folder(path))));
         })?;
-        let stamp = local.and_then(Stamp::of);
-        let known = Known { seen: local.and_then(FileStamp::of), ..self.known };
-        Ok(Fresh { known, stamp, image: image.into(), plain })
+        let stamp = local.and_then(Stamp::from_path);
+        let known = KnownStore { seen: local.and_then(FileStamp::from_path), ..self.known };
+        Ok(NewStore { known, stamp, image: image.into(), plain })
     }
 }
 
 /// Returns the newest epoch of the store to be replaced. An existing file that must not be replaced
 /// is an error.
-fn earlier(site: Site<'_>, replaces: bool) -> Result<Option<Arc<Manifest>>> {
+fn previous_epoch(site: Site<'_>, replaces: bool) -> Result<Option<Arc<Manifest>>> {
     let before = Manifest::newest(site)?;
-    if !replaces && (before.is_some() || site.at().has_file()?) {
+    if !replaces && (before.is_some() || site.operations().has_file()?) {
         let message =
             "there is a file of that name; to put a new store in its place, say so (overwrite=True)";
-        return Err(Error::new(ErrorKind::Io, message).file(site.at().path().display()));
+        return Err(Error::new(ErrorKind::Io, message).file(site.operations().path().display()));
     }
     if before.is_none() && replaces {
-        left_over(site)?;
+        remove_leftover_logs(site)?;
     }
     Ok(before)
 }
@@ -134,7 +135,7 @@ pub fn create<'a>(
     image: Option<&[u8]>,
     replaces: bool,
     sync: Sync,
-) -> Result<Fresh> {
+) -> Result<NewStore> {
     let site = site.into();
     if let Some(begun) = begin(site, replaces)? {
         return begun.create(definitions, image, sync);
@@ -143,7 +144,7 @@ pub fn create<'a>(
     let site = site.site();
     let gone = || {
         let message = "the store that was to be replaced is gone";
-        Error::new(ErrorKind::Io, message).file(site.at().path().display())
+        Error::new(ErrorKind::Io, message).file(site.operations().path().display())
     };
     let before = Manifest::newest(site)?.ok_or_else(gone)?;
     let (mut merge, shown, stored) = structure(definitions, image, false)?;
@@ -162,11 +163,11 @@ pub fn create<'a>(
         };
         manifest.renumber();
         if manifest.publish(site, sync != Sync::Never)? {
-            site.at().replace(&manifest.image, None, sync)?;
-            let seen = site.local().and_then(FileStamp::of);
-            let known = Known { store: before.store, epoch: number, seen };
-            let stamp = site.local().and_then(Stamp::of);
-            return Ok(Fresh { known, stamp, image: manifest.image.into(), plain: None });
+            site.operations().replace(&manifest.image, None, sync)?;
+            let seen = site.local().and_then(FileStamp::from_path);
+            let known = KnownStore { store: before.store, epoch: number, seen };
+            let stamp = site.local().and_then(Stamp::from_path);
+            return Ok(NewStore { known, stamp, image: manifest.image.into(), plain: None });
         }
     }
 }
@@ -178,7 +179,7 @@ fn structure(
     definitions: &[Definition],
     image: Option<&[u8]>,
     announced: bool,
-) -> Result<(Merge, HashMap<DatasetId, Shown>, Vec<Stored>)> {
+) -> Result<(Merge, HashMap<DatasetId, SkeletonDataset>, Vec<StoredDataset>)> {
     let mut changes = Vec::new();
     if let Some(image) = image {
         let image = File::from_bytes(image.to_vec(), &OpenOptions::default())?;
@@ -192,7 +193,7 @@ fn structure(
         });
     }
     let mut merge = Merge::new(None, &changes)?;
-    let mut shown: HashMap<DatasetId, Shown> = HashMap::new();
+    let mut shown: HashMap<DatasetId, SkeletonDataset> = HashMap::new();
     let mut stored = Vec::new();
     let known: Vec<DatasetId> = merge.datasets().into_iter().map(|(id, _)| id).collect();
     for definition in definitions {
@@ -204,13 +205,16 @@ fn structure(
         let fill = definition.fill.value.clone();
         let about = announced.then(|| Arc::new(definition.clone()));
         if shown
-            .insert(id, Shown { datatype, dims, segments: None, blocks: None, fill, definition: about })
+            .insert(
+                id,
+                SkeletonDataset { datatype, dims, segments: None, blocks: None, fill, definition: about },
+            )
             .is_some()
         {
             continue;
         }
         let (definition, extent) = (definition.clone(), definition.dims.clone());
-        stored.push(Stored { id, definition, extent, parts: Vec::new() });
+        stored.push(StoredDataset { id, definition, extent, parts: Vec::new() });
     }
     Ok((merge, shown, stored))
 }
@@ -220,16 +224,16 @@ fn structure(
 ///
 /// # Errors
 /// NotFound; errors of reading the file or the newest epoch.
-pub fn attach<'a>(site: impl Into<Site<'a>>) -> Result<(Option<Known>, Vec<NamedDefinition>)> {
+pub fn attach<'a>(site: impl Into<Site<'a>>) -> Result<(Option<KnownStore>, Vec<NamedDefinition>)> {
     let site = site.into();
     // Read before the epoch, so that a commit in between is noticed.
-    let seen = site.local().and_then(FileStamp::of);
+    let seen = site.local().and_then(FileStamp::from_path);
     if let Some(newest) = Manifest::newest(site)? {
-        let known = Known { store: newest.store, epoch: newest.number, seen };
+        let known = KnownStore { store: newest.store, epoch: newest.number, seen };
         return Ok((Some(known), named_datasets(site, &newest)?));
     }
-    let all = Marker::all(&at(site)?)?;
-    has_its_folder(site, &all.iter().map(|(_, marker, _)| *marker).collect::<Vec<_>>())?;
+    let all = Marker::find_all(&open_skeleton(site)?)?;
+    check_folder(site, &all.iter().map(|(_, marker, _)| *marker).collect::<Vec<_>>())?;
     let all = all.into_iter();
     let announced =
         all.filter_map(|(path, _, dataset)| Some((path, Marker::definition(dataset.external())?))).collect();
@@ -238,13 +242,13 @@ pub fn attach<'a>(site: impl Into<Site<'a>>) -> Result<(Option<Known>, Vec<Named
 
 /// Maximum number of further names of datasets that are returned: hard links of groups may reach
 /// the same datasets by very many paths.
-const FURTHER_NAMES: usize = 65_536;
+const MAX_FURTHER_NAMES: usize = 65_536;
 
 /// Returns the datasets of an epoch with their current paths. They may have been moved or linked
 /// since they were defined, also by a program without hyperchunk in the file at the user's path.
 pub(super) fn named_datasets(site: Site<'_>, epoch: &Manifest) -> Result<Vec<NamedDefinition>> {
     let file = commit::skeleton(site, epoch, true)?;
-    let all = Marker::all(&file)?.into_iter();
+    let all = Marker::find_all(&file)?.into_iter();
     let mut named: Vec<NamedDefinition> = all
         .filter_map(|(path, marker, _)| {
             epoch.dataset(&marker.dataset).map(|stored| (path, stored.definition.clone()))
@@ -269,22 +273,22 @@ pub(super) fn named_datasets(site: Site<'_>, epoch: &Manifest) -> Result<Vec<Nam
         };
         let further: Vec<NamedDefinition> = named.iter().filter_map(through).collect();
         named.extend(further);
-        named.truncate(first_names.max(FURTHER_NAMES));
+        named.truncate(first_names.max(MAX_FURTHER_NAMES));
     }
     Ok(named)
 }
 
 /// Refuses the file of a store whose folder is missing: a writer would begin another store. Called
 /// when no epoch was found.
-fn has_its_folder(site: Site<'_>, markers: &[Marker]) -> Result<()> {
+fn check_folder(site: Site<'_>, markers: &[Marker]) -> Result<()> {
     let epoch = markers.iter().map(|marker| marker.epoch).max();
-    let there = site.local().is_none_or(|path| folder_of(path).is_dir());
+    let there = site.local().is_none_or(|path| store_folder(path).is_dir());
     match epoch {
         None => return Ok(()),
         Some(0) if there => return Ok(()),
         Some(_) => {}
     }
-    let path = site.at().path().display();
+    let path = site.operations().path().display();
     let found = if there { "no epoch in it" } else { "no such folder" };
     let message = format!(
         "cannot open the store of {path}: expected its folder {path}.d beside it, got {found}; a hard link, or a file that was \
@@ -295,21 +299,21 @@ fn has_its_folder(site: Site<'_>, markers: &[Marker]) -> Result<()> {
 
 /// Removes the logs of writers of which nothing was ever committed; otherwise they would be taken
 /// for the new store's.
-fn left_over(site: Site<'_>) -> Result<()> {
+fn remove_leftover_logs(site: Site<'_>) -> Result<()> {
     if let Some(bucket) = site.bucket() {
-        for name in site.at().list()?.iter().filter(|name| parts::writer_of(name).is_some()) {
+        for name in site.operations().list()?.iter().filter(|name| parts::parse_writer(name).is_some()) {
             bucket.delete(name)?;
         }
         return Ok(());
     }
     let Some(path) = site.local() else { return Ok(()) };
-    let folder = folder_of(path);
+    let folder = store_folder(path);
     let Ok(entries) = std::fs::read_dir(&folder) else { return Ok(()) };
     for entry in entries.flatten() {
         let name = entry.file_name();
         let writer = name.to_str().and_then(|name| WriterId::from_hex(name.strip_suffix(".log")?));
         let Some(writer) = writer else { continue };
-        for file in fragment::all_of(path, writer).into_iter().chain([entry.path()]) {
+        for file in fragment::find_fragments(path, writer).into_iter().chain([entry.path()]) {
             std::fs::remove_file(&file).map_err(|error| {
                 Error::new(ErrorKind::Io, format!("cannot remove {}: {error}", file.display()))
             })?;

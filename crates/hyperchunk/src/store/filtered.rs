@@ -1,14 +1,14 @@
 //! Filtering of whole chunks while they are written, on several threads.
 
 use super::boxes::boxes;
-use super::{LogWriter, Own, Slab};
+use super::{LogWriter, OwnDataset, Slab};
 use crate::read::spread;
 use crate::{Error, Result};
 use hyperchunk_format::codec::Encoder;
 use hyperchunk_format::select::{Choice, Piece, pieces};
 
 /// Minimum number of bytes per thread.
-const WORTH_A_THREAD: usize = 128 << 10;
+const MIN_BYTES_PER_THREAD: usize = 128 << 10;
 
 /// Buffers of one thread.
 #[derive(Default)]
@@ -27,7 +27,7 @@ impl LogWriter {
     /// # Errors
     /// As [`LogWriter::write`]; errors of a filter.
     pub fn write_filtered(&self, dataset: u32, choice: &Choice, bytes: &[u8], threads: usize) -> Result<()> {
-        let Own { definition, dims, .. } = self.dataset(dataset)?;
+        let OwnDataset { definition, dims, .. } = self.dataset(dataset)?;
         let name = |error: Error| error.object(String::from_utf8_lossy(&definition.path));
         let chosen = boxes(choice, &dims).map_err(name)?;
         let ([slab], Some(chunk), false) =
@@ -50,7 +50,7 @@ impl LogWriter {
         let fill = definition.unwritten();
         let processors = || std::thread::available_parallelism().map_or(1, usize::from);
         let threads = if threads == 0 { processors() } else { threads };
-        let threads = threads.min(bytes.len() / WORTH_A_THREAD).max(1);
+        let threads = threads.min(bytes.len() / MIN_BYTES_PER_THREAD).max(1);
         let work = |scratch: &mut Scratch, piece: Piece| -> Result<()> {
             let offset: Vec<u64> =
                 piece.chunk().iter().zip(chunk).map(|(at, size)| at.saturating_mul(*size)).collect();
@@ -67,7 +67,7 @@ impl LogWriter {
             }
             scratch.elements.resize(whole, 0);
             if part != stored {
-                refill(&mut scratch.elements, fill);
+                fill_elements(&mut scratch.elements, fill);
             }
             piece.runs(|to, from, count| {
                 let from = elements(bytes, from, count, element)?;
@@ -80,7 +80,7 @@ impl LogWriter {
             self.put_chunk(dataset, &offset, mask, filtered)
         };
         spread(threads, pieces(choice, &dims, chunk).map_err(name)?, Scratch::default, work).map_err(name)?;
-        self.show(dataset, &chosen, false, Some(bytes))
+        self.notify_observer(dataset, &chosen, false, Some(bytes))
     }
 }
 
@@ -91,7 +91,7 @@ fn elements(bytes: &[u8], first: usize, count: usize, size: usize) -> Result<&[u
     range.and_then(|range| bytes.get(range)).ok_or_else(|| Error::invalid("too few elements"))
 }
 
-fn refill(elements: &mut [u8], fill: Option<&[u8]>) {
+fn fill_elements(elements: &mut [u8], fill: Option<&[u8]>) {
     match fill {
         Some(fill) if !fill.is_empty() => {
             elements.chunks_exact_mut(fill.len()).for_each(|to| to.copy_from_slice(fill));

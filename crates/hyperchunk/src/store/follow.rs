@@ -5,22 +5,22 @@
 
 use super::commit::writers;
 use super::compact;
-use super::header::{HEADER, TRAILER_SIZE};
+use super::header::{HEADER_BYTES, TRAILER_BYTES};
 use super::overlap::fetch;
-use super::record::{self, Body, FIXED, Record};
+use super::record::{self, Body, FIXED_HEADER_BYTES, Record};
 use super::site::Site;
-use super::{Definition, Extreme, Log, Manifest, Piece, Place, Slab, WriterId, Written, log_of};
+use super::{DatasetWrites, Definition, Extreme, Log, Manifest, Piece, Place, Slab, WriterId, log_path};
 use crate::query::{Elements, Predicate};
 use crate::{Error, ErrorKind, Result};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 
 /// Number of bytes of a record tested at a time.
-const AT_ONCE: u64 = 8 << 20;
+const READ_BYTES: u64 = 8 << 20;
 /// Number of bytes that end one poll; the next one continues there.
-const A_LOOK: u64 = 64 << 20;
+const MAX_POLL_BYTES: u64 = 64 << 20;
 /// Maximum length of a definition in bytes.
-const LONGEST_DEFINITION: u64 = 64 << 20;
+const MAX_DEFINITION_BYTES: u64 = 64 << 20;
 
 /// A standing query. Data committed before it began are not searched.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub struct Follow {
 /// Matching values that a writer flushed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Seen {
+pub struct FlushedMatches {
     /// Writer of the values.
     pub writer: WriterId,
     /// True for appended rows: their indices count from the writer's first appended row.
@@ -48,7 +48,7 @@ pub struct Seen {
     elements: Elements,
 }
 
-impl Seen {
+impl FlushedMatches {
     /// Returns the values as numbers.
     #[must_use]
     pub fn numbers(&self) -> Vec<Extreme> {
@@ -59,11 +59,11 @@ impl Seen {
 /// Result of a poll.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
-pub struct Polled {
+pub struct PollReport {
     /// The matches.
-    pub seen: Vec<Seen>,
+    pub seen: Vec<FlushedMatches>,
     /// Number of bytes of elements read.
-    pub looked_at: u64,
+    pub bytes_scanned: u64,
     /// Number of writers that were not committed when the query began.
     pub writers: usize,
     /// True if all writers that have begun are finished. Before any write or commit it is false,
@@ -80,17 +80,17 @@ struct Tail {
     /// Length that was committed when the query began.
     committed: u64,
     /// Datasets of the log; `Some` for the followed ones.
-    known: Vec<Option<Known>>,
+    known: Vec<Option<FollowedDataset>>,
     /// Records that are not flushed yet.
-    waiting: Vec<Flushed>,
+    waiting: Vec<FlushedRecord>,
     /// Flushed records that are still to be tested.
-    flushed: VecDeque<Flushed>,
+    flushed: VecDeque<FlushedRecord>,
     done: bool,
 }
 
 /// A record, tested after its writer flushed it.
 #[derive(Debug)]
-struct Flushed {
+struct FlushedRecord {
     order: u64,
     /// Offset of its batch, and of its payload.
     head: u64,
@@ -101,7 +101,7 @@ struct Flushed {
 }
 
 #[derive(Debug)]
-struct Known {
+struct FollowedDataset {
     definition: Definition,
     elements: Elements,
     dims: Vec<u64>,
@@ -134,20 +134,20 @@ impl Follow {
     /// # Errors
     /// Io; Corrupt if flushed data do not match their checksum; Unsupported for elements that are
     /// not plain numbers.
-    pub fn poll(&mut self) -> Result<Polled> {
-        let mut polled = Polled { done: true, ..Polled::default() };
+    pub fn poll(&mut self) -> Result<PollReport> {
+        let mut polled = PollReport { done: true, ..PollReport::default() };
         for writer in writers(Site::from(&self.path))? {
             let tail = self.tails.entry(writer).or_insert_with(Tail::new);
             let is_new = tail.committed == 0;
             if !tail.done || !tail.flushed.is_empty() {
-                let name = log_of(&self.path, writer);
-                let walked = Log::bytes_of(&name).and_then(|log| {
+                let name = log_path(&self.path, writer);
+                let walked = Log::log_size(&name).and_then(|log| {
                     // A compacted log repeats other writers' data.
                     if log.header.session == compact::session() {
                         tail.done = true;
                         return Ok(());
                     }
-                    tail.walk(&log, &self.dataset, &self.predicate, &mut polled)
+                    tail.scan_records(&log, &self.dataset, &self.predicate, &mut polled)
                 });
                 match walked {
                     Ok(()) => {}
@@ -157,7 +157,7 @@ impl Follow {
                 }
                 polled.done &= tail.done && tail.flushed.is_empty();
             }
-            polled.writers += usize::from(is_new && tail.at > HEADER as u64);
+            polled.writers += usize::from(is_new && tail.at > HEADER_BYTES as u64);
         }
         polled.done &= polled.writers > 0 || self.has_data;
         Ok(polled)
@@ -167,29 +167,35 @@ impl Follow {
 impl Tail {
     fn new() -> Self {
         let (waiting, flushed) = (Vec::new(), VecDeque::new());
-        let (at, known) = (HEADER as u64, Vec::new());
+        let (at, known) = (HEADER_BYTES as u64, Vec::new());
         Self { at, next: 0, committed: 0, known, waiting, flushed, done: false }
     }
 
     /// Returns whether an error means that there is no log: not yet, or no longer.
     fn is_gone(&self, error: &Error) -> bool {
-        let begins = self.at == HEADER as u64 && error.kind() == ErrorKind::Truncated;
+        let begins = self.at == HEADER_BYTES as u64 && error.kind() == ErrorKind::Truncated;
         begins || (self.flushed.is_empty() && error.kind() == ErrorKind::NotFound)
     }
 
-    fn walk(&mut self, log: &Log, path: &[u8], predicate: &Predicate, polled: &mut Polled) -> Result<()> {
-        self.look(log, predicate, polled)?;
+    fn scan_records(
+        &mut self,
+        log: &Log,
+        path: &[u8],
+        predicate: &Predicate,
+        polled: &mut PollReport,
+    ) -> Result<()> {
+        self.test_records(log, predicate, polled)?;
         let size = log.file_size();
         while !self.done && self.flushed.is_empty() {
             if let Some(trailer) = log.trailer_at(self.at)? {
                 self.flushed.extend(std::mem::take(&mut self.waiting));
-                self.at += TRAILER_SIZE as u64;
+                self.at += TRAILER_BYTES as u64;
                 self.done = trailer.closed;
-                self.look(log, predicate, polled)?;
+                self.test_records(log, predicate, polled)?;
                 continue;
             }
-            let mut fixed = [0; FIXED];
-            if self.at.saturating_add(FIXED as u64) > size {
+            let mut fixed = [0; FIXED_HEADER_BYTES];
+            if self.at.saturating_add(FIXED_HEADER_BYTES as u64) > size {
                 break;
             }
             log.read_at(self.at, &mut fixed)?;
@@ -237,7 +243,7 @@ impl Tail {
         predicate: &Predicate,
     ) -> Result<()> {
         if record.body == Body::Define {
-            if record.length > LONGEST_DEFINITION {
+            if record.length > MAX_DEFINITION_BYTES {
                 return Err(Error::corrupt(format!("a definition of {} bytes", record.length)).at(place));
             }
             let length = usize::try_from(record.length).map_err(|_| Error::limit("larger than memory"))?;
@@ -245,8 +251,8 @@ impl Tail {
             log.read_at(place, &mut bytes)?;
             let definition = Definition::decode(&bytes)?;
             let known = if definition.path == path {
-                let elements = Elements::of(&definition.datatype)?;
-                Some(Known { dims: definition.dims.clone(), definition, elements })
+                let elements = Elements::from_datatype(&definition.datatype)?;
+                Some(FollowedDataset { dims: definition.dims.clone(), definition, elements })
             } else {
                 None
             };
@@ -265,13 +271,13 @@ impl Tail {
             _ => false,
         };
         if wanted {
-            self.waiting.push(Flushed { order, head: self.at, place, record, parts: None });
+            self.waiting.push(FlushedRecord { order, head: self.at, place, record, parts: None });
         }
         Ok(())
     }
 
     /// Reads flushed records and tests them, until the limit of one poll is reached.
-    fn look(&mut self, log: &Log, predicate: &Predicate, polled: &mut Polled) -> Result<()> {
+    fn test_records(&mut self, log: &Log, predicate: &Predicate, polled: &mut PollReport) -> Result<()> {
         while let Some(flushed) = self.flushed.front_mut() {
             let Some(Some(known)) = self.known.get_mut(flushed.record.dataset as usize) else {
                 self.flushed.pop_front();
@@ -282,7 +288,7 @@ impl Tail {
                 self.flushed.pop_front();
                 continue;
             }
-            if polled.looked_at >= A_LOOK {
+            if polled.bytes_scanned >= MAX_POLL_BYTES {
                 return Ok(());
             }
             let parts = match &mut flushed.parts {
@@ -300,9 +306,10 @@ impl Tail {
                 continue;
             };
             let bytes = fetch(log, &known.definition, &piece, &slab)?;
-            polled.looked_at = polled.looked_at.saturating_add(bytes.len() as u64);
+            polled.bytes_scanned = polled.bytes_scanned.saturating_add(bytes.len() as u64);
             let (indices, values) = (Vec::new(), Vec::new());
-            let mut seen = Seen { writer: log.writer(), appended, indices, values, elements: known.elements };
+            let mut seen =
+                FlushedMatches { writer: log.writer(), appended, indices, values, elements: known.elements };
             predicate.find(known.elements, &slab, &bytes, &mut seen.indices, &mut seen.values);
             if !seen.values.is_empty() {
                 polled.seen.push(seen);
@@ -312,7 +319,7 @@ impl Tail {
     }
 }
 
-impl Known {
+impl FollowedDataset {
     /// Checks a record against its checksum and returns the parts of it to be read.
     fn parts(
         &self,
@@ -325,7 +332,7 @@ impl Known {
         if !log.is_whole(record, place, &|_| Ok(self.definition.clone()))? {
             return Err(Error::corrupt("what was flushed is not as it was written").at(place));
         }
-        let mut written = Written::nothing(self.dims.len());
+        let mut written = DatasetWrites::nothing(self.dims.len());
         let chunk = self.definition.chunk.as_deref().unwrap_or_default();
         written.add(record, order, head, place, self.definition.element_size(), chunk);
         let pieces = written.pieces.iter().map(|piece| (piece, false));
@@ -357,7 +364,7 @@ fn parts(piece: &Piece, dims: &[u64], size: u64) -> Result<Vec<Slab>> {
     };
     let Some(rows) = whole.count.first().copied() else { return Ok(vec![whole]) };
     let row = (whole.elements()? / rows.max(1)).saturating_mul(size).max(1);
-    let step = (AT_ONCE / row).max(1);
+    let step = (READ_BYTES / row).max(1);
     let mut parts = Vec::new();
     let mut at = 0;
     while at < rows {
@@ -379,7 +386,7 @@ mod tests {
     use crate::store::{LogWriter, WriterOptions};
     use crate::write::Sync;
 
-    fn found(polled: &Polled) -> Vec<(u64, u8)> {
+    fn found(polled: &PollReport) -> Vec<(u64, u8)> {
         let all = polled.seen.iter().flat_map(|seen| seen.indices.iter().zip(&seen.values));
         all.map(|(index, value)| (*index, *value)).collect()
     }
@@ -416,7 +423,7 @@ mod tests {
         writer.flush().unwrap();
         let polled = follow.poll().unwrap();
         assert_eq!((polled.seen.len(), polled.seen[0].values.len(), polled.writers), (1, 200_000, 2));
-        assert_eq!(polled.looked_at, 400_000, "statistics rule out what has any");
+        assert_eq!(polled.bytes_scanned, 400_000, "statistics rule out what has any");
         assert!(!polled.done);
         writer.close().unwrap();
         let polled = follow.poll().unwrap();
@@ -465,7 +472,7 @@ mod tests {
         let (mut all, mut looks) = (Vec::new(), 0);
         loop {
             let polled = follow.poll().unwrap();
-            assert!(polled.looked_at <= A_LOOK + AT_ONCE);
+            assert!(polled.bytes_scanned <= MAX_POLL_BYTES + READ_BYTES);
             all.extend(
                 polled.seen.iter().flat_map(|seen| seen.indices.chunks_exact(2).map(|index| index[0])),
             );

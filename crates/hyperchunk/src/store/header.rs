@@ -7,16 +7,16 @@ use hyperchunk_format::Cursor;
 use twox_hash::XxHash3_64;
 
 const MAGIC: [u8; 8] = *b"HCLOG\r\n\x01";
-const TRAILER: [u8; 4] = *b"HCT\x01";
+const TRAILER_MAGIC: [u8; 4] = *b"HCT\x01";
 /// Size of a log's header in bytes.
-pub(super) const HEADER: usize = 128;
+pub(super) const HEADER_BYTES: usize = 128;
 /// Size of a trailer in bytes.
-pub(super) const TRAILER_SIZE: usize = 64;
+pub(super) const TRAILER_BYTES: usize = 64;
 
-const TRUNCATES: u32 = 1;
-const EDITS_SKELETON: u32 = 2;
-const FAILED: u32 = 4;
-const CLOSED: u32 = 1;
+const TRUNCATES_FLAG: u32 = 1;
+const EDITS_SKELETON_FLAG: u32 = 2;
+const FAILED_FLAG: u32 = 4;
+const CLOSED_FLAG: u32 = 1;
 
 /// Header of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub struct LogHeader {
 }
 
 impl LogHeader {
-    pub(super) fn encode(&self) -> [u8; HEADER] {
+    pub(super) fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut out = Out::default();
         out.bytes(&MAGIC);
         out.bytes(&self.writer.0);
@@ -62,25 +62,28 @@ impl LogHeader {
         out.u32(self.priority.cast_unsigned());
         out.u32(self.process);
         out.u64(self.started);
-        let flags =
-            [(self.truncates, TRUNCATES), (self.edits_skeleton, EDITS_SKELETON), (self.failed, FAILED)];
+        let flags = [
+            (self.truncates, TRUNCATES_FLAG),
+            (self.edits_skeleton, EDITS_SKELETON_FLAG),
+            (self.failed, FAILED_FLAG),
+        ];
         out.u32(flags.iter().filter(|(set, _)| *set).map(|(_, flag)| flag).sum());
         out.u64(self.place);
-        let mut bytes = [0; HEADER];
+        let mut bytes = [0; HEADER_BYTES];
         bytes[..out.0.len()].copy_from_slice(&out.0);
-        let checksum = XxHash3_64::oneshot(&bytes[..HEADER - 8]);
-        bytes[HEADER - 8..].copy_from_slice(&checksum.to_le_bytes());
+        let checksum = XxHash3_64::oneshot(&bytes[..HEADER_BYTES - 8]);
+        bytes[HEADER_BYTES - 8..].copy_from_slice(&checksum.to_le_bytes());
         bytes
     }
 
     pub(super) fn decode(bytes: &[u8]) -> Result<Self> {
         let wrong = |message| Error::new(ErrorKind::Corrupt, message).within("log header").at(0);
-        let Some(bytes) = bytes.first_chunk::<HEADER>() else { return Err(wrong("it is cut off")) };
+        let Some(bytes) = bytes.first_chunk::<HEADER_BYTES>() else { return Err(wrong("it is cut off")) };
         let mut cursor = Cursor::new(bytes, "log header", 0);
         if cursor.array()? != MAGIC {
             return Err(wrong("this is no log of a store, or of a later version"));
         }
-        let (body, checksum) = bytes.split_at(HEADER - 8);
+        let (body, checksum) = bytes.split_at(HEADER_BYTES - 8);
         if XxHash3_64::oneshot(body).to_le_bytes() != checksum {
             return Err(wrong("its checksum does not hold"));
         }
@@ -99,9 +102,9 @@ impl LogHeader {
             failed: false,
         };
         let flags = cursor.u32()?;
-        header.truncates = flags & TRUNCATES != 0;
-        header.edits_skeleton = flags & EDITS_SKELETON != 0;
-        header.failed = flags & FAILED != 0;
+        header.truncates = flags & TRUNCATES_FLAG != 0;
+        header.edits_skeleton = flags & EDITS_SKELETON_FLAG != 0;
+        header.failed = flags & FAILED_FLAG != 0;
         header.place = cursor.u64()?;
         Ok(header)
     }
@@ -124,10 +127,10 @@ pub(super) struct Trailer {
 }
 
 impl Trailer {
-    pub(super) fn encode(&self) -> [u8; TRAILER_SIZE] {
+    pub(super) fn encode(&self) -> [u8; TRAILER_BYTES] {
         let mut out = Out::default();
-        out.bytes(&TRAILER);
-        out.u32(if self.closed { CLOSED } else { 0 });
+        out.bytes(&TRAILER_MAGIC);
+        out.u32(if self.closed { CLOSED_FLAG } else { 0 });
         out.u64(self.index);
         out.u64(self.length);
         out.u64(self.previous);
@@ -135,17 +138,17 @@ impl Trailer {
         out.u64(self.next);
         let checksum = XxHash3_64::oneshot(&out.0);
         out.u64(checksum);
-        let mut bytes = [0; TRAILER_SIZE];
+        let mut bytes = [0; TRAILER_BYTES];
         bytes.copy_from_slice(&out.0);
         bytes
     }
 
     /// Decodes a trailer; `None` if the bytes are not a valid one.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
-        let bytes: &[u8; TRAILER_SIZE] = bytes.try_into().ok()?;
-        let (body, checksum) = bytes.split_at(TRAILER_SIZE - 8);
+        let bytes: &[u8; TRAILER_BYTES] = bytes.try_into().ok()?;
+        let (body, checksum) = bytes.split_at(TRAILER_BYTES - 8);
         let mut cursor = Cursor::new(body, "trailer", 0);
-        if cursor.array().ok()? != TRAILER || XxHash3_64::oneshot(body).to_le_bytes() != checksum {
+        if cursor.array().ok()? != TRAILER_MAGIC || XxHash3_64::oneshot(body).to_le_bytes() != checksum {
             return None;
         }
         let flags = cursor.u32().ok()?;
@@ -155,7 +158,7 @@ impl Trailer {
             previous: cursor.u64().ok()?,
             hash: cursor.array().ok()?,
             next: cursor.u64().ok()?,
-            closed: flags & CLOSED != 0,
+            closed: flags & CLOSED_FLAG != 0,
         })
     }
 }
@@ -185,12 +188,12 @@ mod tests {
         let trailer = Trailer { index: 1, length: 2, previous: 3, hash: [4; 16], next: 5, closed: true };
         let ending = trailer.encode();
         assert_eq!(Trailer::decode(&ending), Some(trailer));
-        for at in 0..HEADER {
+        for at in 0..HEADER_BYTES {
             let mut damaged = bytes;
             damaged[at] ^= 1;
             assert!(LogHeader::decode(&damaged).is_err());
         }
-        for at in 0..TRAILER_SIZE {
+        for at in 0..TRAILER_BYTES {
             let mut damaged = ending;
             damaged[at] ^= 1;
             assert_eq!(Trailer::decode(&damaged), None);

@@ -75,7 +75,7 @@ impl WriterId {
     /// Makes a random id for a session. If the session is known, the id begins with its first
     /// bytes, so that names alone tell the logs of one session from all others.
     #[must_use]
-    pub fn of(session: Session) -> Self {
+    pub fn with_session(session: Session) -> Self {
         let mut id = Self::new();
         if let (Some(first), Some(name)) = (id.0.first_chunk_mut::<4>(), session.0.first_chunk())
             && !session.is_unknown()
@@ -87,7 +87,7 @@ impl WriterId {
 
     /// Returns whether the writer may belong to a session, judged by its id.
     #[must_use]
-    pub fn may_be_of(&self, session: Session) -> bool {
+    pub fn may_belong_to(&self, session: Session) -> bool {
         session.is_unknown() || self.0.first_chunk::<4>() == session.0.first_chunk()
     }
 }
@@ -110,7 +110,7 @@ impl Session {
     /// Returns the session given by this process's launcher: `HYPERCHUNK_SESSION`, else the job and
     /// step of an MPI or SLURM launcher.
     #[must_use]
-    pub fn of_process() -> Self {
+    pub fn from_environment() -> Self {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         if let Some(name) = variable("HYPERCHUNK_SESSION") {
             return Self::named(&name);
@@ -199,10 +199,10 @@ mod tests {
         assert_eq!(WriterId::from_hex(&id.to_string()), Some(id));
         assert_ne!(id, WriterId::new());
         let session = Session::named("job");
-        let one = WriterId::of(session);
-        assert!(one.may_be_of(session) && one.may_be_of(Session::default()));
-        assert_ne!(one, WriterId::of(session));
-        assert!(!one.may_be_of(Session::named("other")));
+        let one = WriterId::with_session(session);
+        assert!(one.may_belong_to(session) && one.may_belong_to(Session::default()));
+        assert_ne!(one, WriterId::with_session(session));
+        assert!(!one.may_belong_to(Session::named("other")));
         for text in ["", "00", "zz000000000000000000000000000000", "AB000000000000000000000000000000"] {
             assert_eq!(DatasetId::from_hex(text), None, "{text}");
         }

@@ -2,22 +2,22 @@
 //! rebuilt from them.
 
 use super::bytes::{Out, blob, count, extents, number};
-use super::fragment::FRAGMENT;
+use super::fragment::FRAGMENT_FLAG;
 use super::id::{DatasetId, WriterId};
-use super::packing::PackedPieces;
 use super::page::Page;
 use super::piece::{Extent, Piece, Place, Slab};
 use super::record::{Body, Record};
+use super::run_length::PackedPieces;
 use super::statistics::Statistics;
 use crate::{Error, Result};
 use hyperchunk_format::Cursor;
 
 /// Minimum encoded size of a page's entry in bytes.
-const PAGE: usize = 18;
+const MIN_PAGE_ENTRY_BYTES: usize = 18;
 
 /// A definition in a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Defined {
+pub struct DatasetEntry {
     /// Identity of the dataset.
     pub id: DatasetId,
     /// Encoded definition ([`super::Definition::decode`]).
@@ -39,7 +39,7 @@ pub struct Image {
 
 /// Writes to one dataset.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Written {
+pub struct DatasetWrites {
     /// Its pieces.
     pub pieces: PackedPieces,
     /// Appended rows, to be placed after the existing ones: their boxes count from the writer's
@@ -54,7 +54,7 @@ pub struct Written {
     pub pages: Vec<Page>,
 }
 
-impl Written {
+impl DatasetWrites {
     /// Returns an empty value for a dataset of the given rank.
     #[must_use]
     pub fn nothing(rank: usize) -> Self {
@@ -116,13 +116,13 @@ impl Written {
             return Err(cursor.error(format!("flags {flags:#x} of what was written")));
         }
         let statistics = if flags & 1 == 0 { None } else { Some(Statistics::decode(cursor)?) };
-        let many = if flags & 2 == 0 { 0 } else { count(cursor, PAGE)? };
+        let many = if flags & 2 == 0 { 0 } else { count(cursor, MIN_PAGE_ENTRY_BYTES)? };
         let pages = (0..many).map(|_| Page::decode(cursor)).collect::<Result<_>>()?;
         Ok(Self { pieces, appended, extents, statistics, pages })
     }
 }
 
-impl Written {
+impl DatasetWrites {
     /// Adds the content of a record whose payload is at `place`.
     pub(super) fn add(
         &mut self,
@@ -159,7 +159,7 @@ impl Written {
                 self.appended.push(&piece);
             }
             Body::Rows { slab, append, at, length } => {
-                let (slab, offset) = (slab.clone(), FRAGMENT | at);
+                let (slab, offset) = (slab.clone(), FRAGMENT_FLAG | at);
                 let piece = Piece { slab, offset, length: *length, place: Place::Raw, order, head };
                 if *append {
                     self.appended.push(&piece);
@@ -200,9 +200,9 @@ impl Written {
 pub(super) struct Index {
     /// New datasets; the first has the number `known`.
     pub(super) known: u32,
-    pub(super) defined: Vec<Defined>,
+    pub(super) defined: Vec<DatasetEntry>,
     /// By a dataset's number.
-    pub(super) written: Vec<(u32, Written)>,
+    pub(super) written: Vec<(u32, DatasetWrites)>,
     /// The last image, even if it is older than the previous index.
     pub(super) image: Option<Image>,
     /// Finished writers that this one hid when it truncated the file.
@@ -242,12 +242,12 @@ impl Index {
         let many = count(&mut cursor, 17)?;
         let mut defined = Vec::with_capacity(many);
         for _ in 0..many {
-            defined.push(Defined { id: DatasetId(cursor.array()?), bytes: blob(&mut cursor)?.to_vec() });
+            defined.push(DatasetEntry { id: DatasetId(cursor.array()?), bytes: blob(&mut cursor)?.to_vec() });
         }
         let many = count(&mut cursor, 4)?;
         let mut written = Vec::with_capacity(many);
         for _ in 0..many {
-            written.push((short(number(&mut cursor)?)?, Written::decode(&mut cursor)?));
+            written.push((short(number(&mut cursor)?)?, DatasetWrites::decode(&mut cursor)?));
         }
         let image = if cursor.u8()? == 0 {
             None

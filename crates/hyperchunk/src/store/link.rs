@@ -7,12 +7,12 @@
 //! each block of a log. Filtered chunks cannot be linked, since they are not plain elements.
 
 use super::fragment::{self, inside, is_in};
-use super::manifest::Stored;
+use super::manifest::StoredDataset;
+use super::merged_file::{Merge, SkeletonDataset};
 use super::overlap::{layers, rows};
 use super::site::Site;
-use super::skeleton::{Merge, Shown};
 use super::virtual_blocks::blocks;
-use super::{DatasetId, Definition, Manifest, Marker, Place, Slab, folder_of};
+use super::{DatasetId, Definition, Manifest, Marker, Place, Slab, store_folder};
 use crate::write::Sync;
 use crate::{Error, ErrorKind, File, Result};
 use hyperchunk_format::model::{ExternalFile, Name, VirtualMapping};
@@ -22,14 +22,14 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// Number of segments that fit into the message of 64 KiB, with the marker.
-const MOST: usize = 2700;
+const MAX_SEGMENTS: usize = 2700;
 /// Number of segments above which linking is abandoned.
-const HOPELESS: usize = 1 << 16;
+const MAX_CANDIDATE_SEGMENTS: usize = 1 << 16;
 /// Maximum number of blocks in a skeleton, of all datasets together: each takes about 500 bytes,
 /// and each epoch has a skeleton.
-const MAX_BLOCKS_OF_FILE: usize = 1 << 14;
+const MAX_BLOCKS_PER_FILE: usize = 1 << 14;
 /// Offset past the end of any log; libhdf5 reads zeros there.
-const NOTHING: u64 = 1 << 40;
+const ZEROS_OFFSET: u64 = 1 << 40;
 
 /// Form of the names by which segments refer to logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -46,7 +46,7 @@ pub enum Linking {
 
 /// Reason why a dataset cannot be linked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unlinked {
+pub enum UnlinkedReason {
     /// Linking was not requested.
     NotWanted,
     /// The dataset has no elements.
@@ -63,7 +63,7 @@ pub enum Unlinked {
     ObjectStore,
 }
 
-impl fmt::Display for Unlinked {
+impl fmt::Display for UnlinkedReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NotWanted => "not asked for",
@@ -81,7 +81,7 @@ impl fmt::Display for Unlinked {
 
 /// Result of linking: for each dataset its path, and its number of segments or the reason why it is
 /// not linked.
-pub type Links = Vec<(Vec<u8>, std::result::Result<usize, Unlinked>)>;
+pub type Links = Vec<(Vec<u8>, std::result::Result<usize, UnlinkedReason>)>;
 
 /// Segments of logs, by their offset in the dataset in bytes; they do not overlap.
 #[derive(Debug, Default)]
@@ -97,7 +97,7 @@ pub(super) struct Tile {
 
 impl Tiles {
     /// Places a segment over the existing ones.
-    fn put(&mut self, mut start: u64, mut tile: Tile) {
+    fn insert(&mut self, mut start: u64, mut tile: Tile) {
         if tile.end <= start {
             return;
         }
@@ -139,10 +139,10 @@ impl Tiles {
 
 /// Returns the external files of a dataset. `name` returns the file name of a log or of a fragment.
 pub(super) fn segments(
-    stored: &Stored,
+    stored: &StoredDataset,
     name: &dyn Fn(u32, Option<&Definition>) -> Option<Name>,
-) -> Result<std::result::Result<Vec<ExternalFile>, Unlinked>> {
-    let total = bytes_of(stored)?;
+) -> Result<std::result::Result<Vec<ExternalFile>, UnlinkedReason>> {
+    let total = dataset_bytes(stored)?;
     let tiles = match tiles(stored)? {
         Ok(tiles) => tiles,
         Err(why) => return Ok(Err(why)),
@@ -159,31 +159,31 @@ pub(super) fn segments(
     for (start, tile) in tiles.0.into_iter().chain([end]) {
         if start > at {
             if !fills_with_zeros(stored) {
-                return Ok(Err(Unlinked::FillValue));
+                return Ok(Err(UnlinkedReason::FillValue));
             }
             // Unwritten elements refer past the end of a log that the dataset has anyway.
             let log = stored.parts.first().map_or(0, |part| part.log);
-            files.push(file(log, NOTHING, start - at)?);
+            files.push(file(log, ZEROS_OFFSET, start - at)?);
         }
         if tile.end > start {
             files.push(file(tile.log, tile.offset, tile.end - start)?);
         }
         at = tile.end;
     }
-    Ok(if files.len() < MOST { Ok(files) } else { Err(Unlinked::Segments) })
+    Ok(if files.len() < MAX_SEGMENTS { Ok(files) } else { Err(UnlinkedReason::Segments) })
 }
 
 /// Returns the size of a dataset in bytes.
-pub(super) fn bytes_of(stored: &Stored) -> Result<u64> {
+pub(super) fn dataset_bytes(stored: &StoredDataset) -> Result<u64> {
     let all = Slab::new(vec![0; stored.extent.len()], stored.extent.clone());
     let total = all.elements()?.checked_mul(stored.definition.element_size());
     total.ok_or_else(|| Error::limit("a dataset of 2^64 bytes"))
 }
 
 /// Returns the segments of logs that a dataset consists of.
-pub(super) fn tiles(stored: &Stored) -> Result<std::result::Result<Tiles, Unlinked>> {
-    if bytes_of(stored)? == 0 {
-        return Ok(Err(Unlinked::Empty));
+pub(super) fn tiles(stored: &StoredDataset) -> Result<std::result::Result<Tiles, UnlinkedReason>> {
+    if dataset_bytes(stored)? == 0 {
+        return Ok(Err(UnlinkedReason::Empty));
     }
     let size = stored.definition.element_size();
     let all = Slab::new(vec![0; stored.extent.len()], stored.extent.clone());
@@ -191,15 +191,15 @@ pub(super) fn tiles(stored: &Stored) -> Result<std::result::Result<Tiles, Unlink
     for layer in layers(stored) {
         match layer.piece.place {
             Place::Raw => {}
-            Place::Chunk { .. } => return Ok(Err(Unlinked::Chunks)),
-            Place::Fields { .. } => return Ok(Err(Unlinked::Fields)),
+            Place::Chunk { .. } => return Ok(Err(UnlinkedReason::Chunks)),
+            Place::Fields { .. } => return Ok(Err(UnlinkedReason::Fields)),
         }
         let log = stored.parts.get(layer.part).map_or(0, |part| part.log);
         for (to, from, length) in rows(&layer.seen, &all, &layer.piece.slab) {
             let (start, from, length) = (to * size, from * size, length * size);
-            tiles.put(start, Tile { end: start + length, log, offset: layer.piece.offset + from });
-            if tiles.0.len() > HOPELESS {
-                return Ok(Err(Unlinked::Segments));
+            tiles.insert(start, Tile { end: start + length, log, offset: layer.piece.offset + from });
+            if tiles.0.len() > MAX_CANDIDATE_SEGMENTS {
+                return Ok(Err(UnlinkedReason::Segments));
             }
         }
     }
@@ -207,7 +207,7 @@ pub(super) fn tiles(stored: &Stored) -> Result<std::result::Result<Tiles, Unlink
 }
 
 /// Returns whether elements that were never written read as zeros.
-pub(super) fn fills_with_zeros(stored: &Stored) -> bool {
+pub(super) fn fills_with_zeros(stored: &StoredDataset) -> bool {
     stored.definition.unwritten().is_none_or(|value| value.iter().all(|byte| *byte == 0))
 }
 
@@ -219,13 +219,13 @@ pub(super) fn log_name(
     writer: super::WriterId,
     rows: Option<&Definition>,
 ) -> Result<Name> {
-    let folder = folder_of(path);
+    let folder = store_folder(path);
     let folder = match linking {
         Linking::Relative => folder.file_name().map(PathBuf::from).unwrap_or_default(),
         _ => std::path::absolute(&folder).map_err(|error| Error::new(ErrorKind::Io, error.to_string()))?,
     };
     let file = match rows {
-        Some(definition) => fragment::name_of(definition, writer)
+        Some(definition) => fragment::fragment_name(definition, writer)
             .ok_or_else(|| Error::corrupt("rows of a dataset that belongs to no table"))?,
         None => format!("{writer}.log"),
     };
@@ -250,7 +250,7 @@ pub(super) fn shown(
     manifest: &Manifest,
     linking: Linking,
     paths: &[(DatasetId, Vec<u8>)],
-) -> Result<(HashMap<DatasetId, Shown>, Links)> {
+) -> Result<(HashMap<DatasetId, SkeletonDataset>, Links)> {
     // Cached, since a log may have many segments.
     let logs: RefCell<HashMap<u32, Option<Name>>> = RefCell::default();
     let name = |log: u32, rows: Option<&Definition>| {
@@ -259,20 +259,21 @@ pub(super) fn shown(
     };
     let mut all = HashMap::new();
     let mut links = Vec::new();
-    let mut room = MAX_BLOCKS_OF_FILE;
+    let mut room = MAX_BLOCKS_PER_FILE;
     for (id, path) in paths {
         let Some(stored) = manifest.dataset(id) else { continue };
         let found = match linking {
-            Linking::Never => Err(Unlinked::NotWanted),
-            _ if site.bucket().is_some() => Err(Unlinked::ObjectStore),
+            Linking::Never => Err(UnlinkedReason::NotWanted),
+            _ if site.bucket().is_some() => Err(UnlinkedReason::ObjectStore),
             _ => segments(stored, &name)?,
         };
         let blocks = match found {
-            Err(Unlinked::Segments | Unlinked::FillValue | Unlinked::Chunks | Unlinked::Fields)
-                if !stored.extent.is_empty() =>
-            {
-                blocks(stored, room, &name)?.ok()
-            }
+            Err(
+                UnlinkedReason::Segments
+                | UnlinkedReason::FillValue
+                | UnlinkedReason::Chunks
+                | UnlinkedReason::Fields,
+            ) if !stored.extent.is_empty() => blocks(stored, room, &name)?.ok(),
             _ => None,
         };
         let count = match &blocks {
@@ -285,7 +286,10 @@ pub(super) fn shown(
         links.push((path.clone(), count));
         let (datatype, dims) = (stored.definition.datatype.clone(), stored.extent.clone());
         let fill = stored.definition.fill.value.clone();
-        all.insert(*id, Shown { datatype, dims, segments: found.ok(), blocks, fill, definition: None });
+        all.insert(
+            *id,
+            SkeletonDataset { datatype, dims, segments: found.ok(), blocks, fill, definition: None },
+        );
     }
     Ok((all, links))
 }
@@ -303,20 +307,22 @@ pub fn link(path: &Path, linking: Linking, sync: Sync) -> Result<Links> {
             .file(path.display())
     })?;
     // Includes changes made to the file since the commit.
-    let file = match super::commit::found(path.into(), &manifest)? {
-        super::commit::Found::Foreign => return Err(super::commit::foreign(path.into(), "link")),
+    let file = match super::commit::skeleton_state(path.into(), &manifest)? {
+        super::commit::SkeletonState::Foreign => {
+            return Err(super::commit::foreign_file(path.into(), "link"));
+        }
         _ => super::commit::skeleton(path.into(), &manifest, true)?,
     };
     let mut merge = Merge::new(Some(&file), &[])?;
     let (all, links) = shown(path.into(), &manifest, linking, &merge.datasets())?;
     let image = merge.write((manifest.store, manifest.number), &all)?;
-    Site::from(path).at().replace(&image, None, sync)?;
+    Site::from(path).operations().replace(&image, None, sync)?;
     Ok(links)
 }
 
 /// State of the links of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Linked {
+pub struct LinkReport {
     /// Number of datasets that plain libhdf5 can read.
     pub linked: usize,
     /// Number of datasets that only programs with support for stores can read.
@@ -325,17 +331,17 @@ pub struct Linked {
     pub missing: Vec<String>,
 }
 
-impl Linked {
+impl LinkReport {
     /// Examines the links of the file at `path`.
     ///
     /// # Errors
     /// Errors of reading it.
-    pub fn of(path: &Path) -> Result<Self> {
+    pub fn examine(path: &Path) -> Result<Self> {
         let path = &*super::real_file(path);
-        let file = File::open(path, &super::commit::plain())?;
+        let file = File::open(path, &super::commit::skeleton_options())?;
         let mut found = Self::default();
         let mut names: BTreeMap<Name, ()> = BTreeMap::new();
-        for (_, marker, dataset) in Marker::all(&file)? {
+        for (_, marker, dataset) in Marker::find_all(&file)? {
             if let Some(blocks) = dataset.mappings().last() {
                 found.linked += 1;
                 names.extend(logs_of_blocks(&file, marker, blocks)?);
@@ -394,7 +400,7 @@ mod tests {
             let log = u32::try_from(random(2)).unwrap();
             // Often adjacent in the log as well.
             let offset = if random(2) == 0 { start } else { random(1000) };
-            tiles.put(start, Tile { end: start + length, log, offset });
+            tiles.insert(start, Tile { end: start + length, log, offset });
             for at in 0..length {
                 model[usize::try_from(start + at).unwrap()] = Some((log, offset + at));
             }

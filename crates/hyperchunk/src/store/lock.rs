@@ -9,8 +9,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Time for which a commit waits for a program that has the file open to write.
-const PATIENCE: Duration = Duration::from_secs(2);
-const STEP: Duration = Duration::from_millis(10);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
+const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Returns whether HDF5 is told not to lock files (`HDF5_USE_FILE_LOCKING`).
 #[must_use]
@@ -38,7 +38,7 @@ fn is_at(file: &File, path: &Path) -> bool {
 /// Locks the file at a path until it is dropped. `Some(None)` if there is no file or the system
 /// cannot lock; `None` if the lock is still held by another program after the wait.
 fn locked(path: &Path, lock: fn(&File) -> std::result::Result<(), TryLockError>) -> Option<Option<File>> {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + LOCK_TIMEOUT;
     loop {
         let Ok(file) = File::open(path) else { return Some(None) };
         match lock(&file) {
@@ -47,7 +47,7 @@ fn locked(path: &Path, lock: fn(&File) -> std::result::Result<(), TryLockError>)
             Ok(()) => {}
             Err(TryLockError::Error(_)) => return Some(None),
             Err(TryLockError::WouldBlock) if Instant::now() > until => return None,
-            Err(TryLockError::WouldBlock) => std::thread::sleep(STEP),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(RETRY_INTERVAL),
         }
     }
 }

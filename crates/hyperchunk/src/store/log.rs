@@ -1,21 +1,21 @@
 //! Log writer: one process, one log.
 
-use super::bucket::log::Sent;
+use super::bucket::log::BucketLogWriter;
 use super::buffered::Buffer;
 use super::fragment;
-use super::header::{HEADER, LogHeader};
+use super::header::{HEADER_BYTES, LogHeader};
 use super::id::{DatasetId, Session, WriterId};
-use super::index::{Image, Written};
-use super::known::{Known, Own};
+use super::index::{DatasetWrites, Image};
+use super::known_store::{KnownStore, OwnDataset};
 use super::manifest::Manifest;
 use super::observer::Observer;
-use super::own::Reading;
 use super::piece::Slab;
 use super::record::{self, Body, Record};
 use super::report::Report;
 pub(super) use super::site::refused;
 use super::site::{Site, SiteBuf, create_log, log_name};
-use super::statistics::{Looks, Pass, Statistics};
+use super::statistics::{NumberFormat, Pass, Statistics};
+use super::uncommitted::OwnReader;
 use super::zones::Zones;
 use super::{Definition, Store, Ticket, process};
 use crate::io::positioned::{read_exact_at, write_all_at};
@@ -29,25 +29,25 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-mod ending;
-mod failed;
+mod failure;
 mod fields;
-mod large;
-mod notes;
+mod flush;
+mod large_payload;
+mod observers;
+mod pages;
 mod rows;
-mod shown;
 
-use ending::Reach;
 pub(super) use fields::is_of_members;
+use flush::Durability;
 
 /// Minimum size in bytes of payloads that are written straight from the caller's memory; smaller
 /// ones are gathered.
-const LARGE: usize = 64 << 10;
+const MIN_DIRECT_BYTES: usize = 64 << 10;
 /// Maximum number of gathered bytes.
-const GATHERED: usize = 256 << 10;
+const MAX_BUFFERED_BYTES: usize = 256 << 10;
 /// Maximum number of gathered records, so that a regular pattern of writes becomes a regular
 /// pattern of batches.
-pub(super) const RECORDS: usize = 1024;
+pub(super) const MAX_BUFFERED_RECORDS: usize = 1024;
 
 /// Relation of a writer to the existing content of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -90,7 +90,7 @@ pub struct WriterOptions {
     /// Priority between writers of one epoch: data of the higher one take precedence.
     pub priority: i32,
     /// State of the store, if known; otherwise it is looked up.
-    pub known: Option<Known>,
+    pub known: Option<KnownStore>,
     /// Destination of rows.
     pub segments: Segments,
     /// The images to be stored begin as a copy of the skeleton of the base
@@ -106,7 +106,7 @@ impl Default for WriterOptions {
     fn default() -> Self {
         Self {
             mode: Mode::Join,
-            session: Session::of_process(),
+            session: Session::from_environment(),
             checksum: true,
             statistics: false,
             sync: Sync::Commit,
@@ -163,12 +163,12 @@ struct Inner {
 #[derive(Debug)]
 enum Target {
     File(Arc<File>),
-    Object(Sent),
+    Object(BucketLogWriter),
 }
 
 /// File of a writer that a write goes to.
 #[derive(Debug, Clone, Copy)]
-enum To<'a> {
+enum WriteTarget<'a> {
     Log,
     Segment(&'a Arc<File>, &'a Path),
 }
@@ -209,15 +209,15 @@ struct Dataset {
     bytes: Vec<u8>,
     id: DatasetId,
     dims: Vec<u64>,
-    looks: Looks,
+    looks: NumberFormat,
     /// Number of rows that were appended.
     appended: u64,
     /// Writes since the last index.
-    written: Written,
+    written: DatasetWrites,
     /// Writes before the last index.
-    before: Written,
+    before: DatasetWrites,
     /// Everything needed to read the dataset, once it was read.
-    reading: Option<Reading>,
+    reading: Option<OwnReader>,
     /// Table that it is a column of.
     table: Option<usize>,
     /// Zone statistics that no page has yet.
@@ -231,15 +231,15 @@ impl LogWriter {
     /// Io from the system; Corrupt if the store's newest epoch cannot be read.
     pub fn create<'a>(site: impl Into<Site<'a>>, options: &WriterOptions) -> Result<Self> {
         let site = site.into().absolute()?;
-        let path = site.site().at().path().to_owned();
+        let path = site.site().operations().path().to_owned();
         if let Some(bucket) = site.site().bucket() {
-            bucket.allows(options).map_err(|error| error.file(path.display()))?;
+            bucket.check_options(options).map_err(|error| error.file(path.display()))?;
         }
         let base = match (&options.known, options.mode) {
             (Some(known), Mode::Truncate | Mode::JoinAnew) => (known.clone(), None),
             (Some(known), Mode::Join) => match (known.newer(site.site())?, known.epoch) {
                 (Some(newest), _) => {
-                    let known = Known { store: newest.store, epoch: newest.number, seen: None };
+                    let known = KnownStore { store: newest.store, epoch: newest.number, seen: None };
                     (known, Some(newest))
                 }
                 (None, 0) => (known.clone(), None),
@@ -247,8 +247,11 @@ impl LogWriter {
             },
             (None, mode) => {
                 let newest = Manifest::newest(&site)?;
-                let known =
-                    newest.as_ref().map(|base| Known { store: base.store, epoch: base.number, seen: None });
+                let known = newest.as_ref().map(|base| KnownStore {
+                    store: base.store,
+                    epoch: base.number,
+                    seen: None,
+                });
                 (known.unwrap_or_default(), newest.filter(|_| mode == Mode::Join))
             }
         };
@@ -256,7 +259,7 @@ impl LogWriter {
         let truncates = options.mode == Mode::Truncate;
         let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
         let header = LogHeader {
-            writer: WriterId::of(options.session),
+            writer: WriterId::with_session(options.session),
             store: known.store,
             session: options.session,
             floor: if options.mode == Mode::Join { 0 } else { known.epoch },
@@ -271,16 +274,16 @@ impl LogWriter {
         };
         // Allocate first: a writer without its buffer must not be created.
         let buffer = options.memory.map(Buffer::new).transpose()?.map(Mutex::new);
-        let log = site.site().at().place(&log_name(header.writer));
+        let log = site.site().operations().place(&log_name(header.writer));
         let target = match site.site().bucket() {
             Some(bucket) => {
-                let sent = Sent::new(bucket, header.writer);
+                let sent = BucketLogWriter::new(bucket, header.writer);
                 sent.write(0, &header.encode())?;
                 Target::Object(sent)
             }
-            None => Target::File(Arc::new(begin(&path, &log, &header)?)),
+            None => Target::File(Arc::new(create_file(&path, &log, &header)?)),
         };
-        let state = Mutex::new(State { end: HEADER as u64, changed: true, ..State::default() });
+        let state = Mutex::new(State { end: HEADER_BYTES as u64, changed: true, ..State::default() });
         let process = std::process::id();
         let options = options.clone();
         let (store, chunks) = (OnceLock::new(), ChunkCache::default());
@@ -300,7 +303,7 @@ impl LogWriter {
             chunks,
             observer,
             failed: OnceLock::new(),
-            whole: AtomicU64::new(HEADER as u64),
+            whole: AtomicU64::new(HEADER_BYTES as u64),
         };
         Ok(Self(Arc::new(inner)))
     }
@@ -368,7 +371,7 @@ impl LogWriter {
         if state.closed {
             return Err(Error::invalid("the writer is closed").file(self.0.log.display()));
         }
-        self.refusal(&state)?;
+        self.check_enabled(&state)?;
         Ok(state)
     }
 
@@ -405,10 +408,10 @@ impl LogWriter {
             bytes: bytes.clone(),
             id,
             dims: stored.map_or_else(|| definition.dims.clone(), |stored| stored.extent.clone()),
-            looks: Looks::of(&definition.datatype),
+            looks: NumberFormat::from_datatype(&definition.datatype),
             appended: 0,
-            written: Written::nothing(rank),
-            before: Written::nothing(rank),
+            written: DatasetWrites::nothing(rank),
+            before: DatasetWrites::nothing(rank),
             reading: None,
             table: self.table(&mut state, definition, number),
             zones: Zones::default(),
@@ -423,10 +426,14 @@ impl LogWriter {
     ///
     /// # Errors
     /// NotFound.
-    pub fn dataset(&self, dataset: u32) -> Result<Own> {
+    pub fn dataset(&self, dataset: u32) -> Result<OwnDataset> {
         let state = self.state()?;
         let dataset = state.dataset(dataset)?;
-        Ok(Own { definition: Arc::clone(&dataset.definition), id: dataset.id, dims: dataset.dims.clone() })
+        Ok(OwnDataset {
+            definition: Arc::clone(&dataset.definition),
+            id: dataset.id,
+            dims: dataset.dims.clone(),
+        })
     }
 
     /// Returns the number of a dataset that was defined here.
@@ -451,7 +458,7 @@ impl LogWriter {
     /// As [`LogWriter::write_box`].
     pub fn write_boxes(&self, dataset: u32, boxes: &[Slab], bytes: &[u8]) -> Result<()> {
         self.put_boxes(dataset, boxes, bytes)?;
-        self.show(dataset, boxes, false, Some(bytes))
+        self.notify_observer(dataset, boxes, false, Some(bytes))
     }
 
     /// As [`LogWriter::write_boxes`], without calling the observer.
@@ -463,10 +470,10 @@ impl LogWriter {
             return Ok(());
         }
         let looks = self.0.options.statistics.then_some(known.looks);
-        if let ([slab], Some(table)) = (&*boxes, known.rows_of(&boxes)) {
+        if let ([slab], Some(table)) = (&*boxes, known.table_index(&boxes)) {
             return self.put_rows(&mut state, (dataset, table), slab, false, bytes);
         }
-        self.put(&mut state, dataset, Body::Boxes(boxes), bytes, looks)
+        self.put_record(&mut state, dataset, Body::Boxes(boxes), bytes, looks)
     }
 
     /// Appends rows after the existing ones, at the end that the dataset has when this is
@@ -506,15 +513,15 @@ impl LogWriter {
             return Err(name(Error::limit("more than 2^64 rows")));
         }
         let looks = self.0.options.statistics.then_some(known.looks);
-        match known.rows_of(std::slice::from_ref(&slab)) {
+        match known.table_index(std::slice::from_ref(&slab)) {
             Some(table) => self.put_rows(&mut state, (dataset, table), &slab, true, bytes)?,
-            None => self.put(&mut state, dataset, Body::Append(slab.clone()), bytes, looks)?,
+            None => self.put_record(&mut state, dataset, Body::Append(slab.clone()), bytes, looks)?,
         }
         if let Some(known) = state.datasets.get_mut(dataset as usize) {
             known.appended += rows;
         }
         drop(state);
-        self.show(dataset, &[slab], true, Some(bytes))
+        self.notify_observer(dataset, &[slab], true, Some(bytes))
     }
 
     /// Writes a chunk in its stored form, already passed through the dataset's filters except those
@@ -528,10 +535,10 @@ impl LogWriter {
         if self.0.observer.get().is_none() {
             return Ok(());
         }
-        let Own { definition, dims, .. } = self.dataset(dataset)?;
+        let OwnDataset { definition, dims, .. } = self.dataset(dataset)?;
         let chunk = Slab::new(offset, definition.chunk.as_deref().unwrap_or_default());
         let inside: Vec<Slab> = chunk.clipped(&dims).into_iter().collect();
-        self.show(dataset, &inside, false, None)
+        self.notify_observer(dataset, &inside, false, None)
     }
 
     /// As [`LogWriter::write_chunk`], without calling the observer.
@@ -549,7 +556,7 @@ impl LogWriter {
                 format!("no chunk begins at {offset:?}: chunks of {chunk:?}, extent {:?}", known.dims);
             return Err(name(Error::invalid(message)));
         }
-        self.put(&mut state, dataset, Body::Chunk { offset: offset.to_vec(), mask }, bytes, None)
+        self.put_record(&mut state, dataset, Body::Chunk { offset: offset.to_vec(), mask }, bytes, None)
     }
 
     /// Changes the extent of a dataset. Shrinking discards the data outside, even if the dataset
@@ -570,7 +577,7 @@ impl LogWriter {
         if known.dims == dims {
             return Ok(());
         }
-        self.put(&mut state, dataset, Body::Extent(dims.to_vec()), &[], None)
+        self.put_record(&mut state, dataset, Body::Extent(dims.to_vec()), &[], None)
     }
 
     /// Stores the writer's image: its groups, links, attributes and small data as an HDF5 file. The
@@ -580,7 +587,7 @@ impl LogWriter {
     /// Io.
     pub fn put_image(&self, hdf5: &[u8]) -> Result<()> {
         let mut state = self.state()?;
-        self.put(&mut state, 0, Body::Image, hdf5, None)
+        self.put_record(&mut state, 0, Body::Image, hdf5, None)
     }
 
     /// Hides finished writers that were never committed; only for a writer that truncated the file.
@@ -594,7 +601,7 @@ impl LogWriter {
         }
         state.hidden.extend_from_slice(writers);
         let bytes: Vec<u8> = writers.iter().flat_map(|writer| writer.0).collect();
-        self.put(&mut state, 0, Body::Hides, &bytes, None)
+        self.put_record(&mut state, 0, Body::Hides, &bytes, None)
     }
 
     /// Returns this writer's writes to a dataset: a later piece covers an earlier one, and an
@@ -602,7 +609,7 @@ impl LogWriter {
     ///
     /// # Errors
     /// NotFound; Io.
-    pub fn written(&self, dataset: u32) -> Result<Written> {
+    pub fn written(&self, dataset: u32) -> Result<DatasetWrites> {
         let mut state = self.state()?;
         self.settle(&mut state)?;
         let dataset = state.dataset(dataset)?;
@@ -612,7 +619,7 @@ impl LogWriter {
     }
 
     /// Returns everything needed to read a dataset. Writes all gathered records to the log first.
-    pub(super) fn reading(&self, number: u32) -> Result<Reading> {
+    pub(super) fn reading(&self, number: u32) -> Result<OwnReader> {
         let mut state = self.state()?;
         self.settle(&mut state)?;
         self.spill()?;
@@ -622,7 +629,8 @@ impl LogWriter {
         }
         let base = match &self.0.base {
             Some(base) => {
-                let store = self.0.store.get_or_init(|| Arc::new(Store::of(self.0.site.site(), base)));
+                let store =
+                    self.0.store.get_or_init(|| Arc::new(Store::from_manifest(self.0.site.site(), base)));
                 store.dataset(&dataset.id)?.map(|known| (Arc::clone(store), known))
             }
             None => None,
@@ -630,7 +638,7 @@ impl LogWriter {
         let written = [&dataset.before, &dataset.written];
         let stored = self.0.base.as_ref().and_then(|base| base.dataset(&dataset.id));
         let start = stored.map_or(&dataset.definition.dims, |stored| &stored.extent);
-        let reading = Reading::new(&dataset.definition, (start, &dataset.dims), &written, base)?;
+        let reading = OwnReader::new(&dataset.definition, (start, &dataset.dims), &written, base)?;
         if let Some(dataset) = state.datasets.get_mut(number as usize) {
             dataset.reading = Some(reading.clone());
         }
@@ -669,8 +677,8 @@ impl LogWriter {
     pub fn flush(&self) -> Result<Ticket> {
         self.settle_observer(false)?;
         let mut state = self.state()?;
-        let ended = self.end(&mut state, false, Reach::Disk);
-        self.noted(ended)
+        let ended = self.write_index(&mut state, false, Durability::Disk);
+        self.check_result(ended)
     }
 
     /// As [`LogWriter::flush`], and ends the log.
@@ -680,8 +688,8 @@ impl LogWriter {
     pub fn close(&self) -> Result<Ticket> {
         self.settle_observer(true)?;
         let mut state = self.state()?;
-        let ended = self.end(&mut state, true, Reach::Disk);
-        let ticket = self.noted(ended)?;
+        let ended = self.write_index(&mut state, true, Durability::Disk);
+        let ticket = self.check_result(ended)?;
         state.closed = true;
         self.protect(&state);
         Ok(ticket)
@@ -696,33 +704,35 @@ impl LogWriter {
     }
 
     /// Adds a record: straight to the log if it is large, else gathered with others.
-    fn put(
+    fn put_record(
         &self,
         state: &mut State,
         dataset: u32,
         body: Body,
         bytes: &[u8],
-        looks: Option<Looks>,
+        looks: Option<NumberFormat>,
     ) -> Result<()> {
         state.now = body.is_of_dataset().then_some(dataset);
         self.settle_rows(state, dataset, &body)?;
-        self.make_room(state, dataset)?;
+        self.write_full_zones(state, dataset)?;
         let checksum = self.0.options.checksum || matches!(body, Body::Image);
-        let cut = looks.and_then(|_| state.dataset(dataset).ok()?.cut(&body, bytes.len() as u64));
-        let mut pass = Pass::new(checksum && !bytes.is_empty(), looks).cut(cut);
-        let wants = looks.is_some_and(Looks::any);
+        let cut = looks.and_then(|_| state.dataset(dataset).ok()?.zone_pattern(&body, bytes.len() as u64));
+        let mut pass = Pass::new(checksum && !bytes.is_empty(), looks).with_zones(cut);
+        let wants = looks.is_some_and(NumberFormat::is_supported);
         let statistics = wants.then_some(Statistics::NONE);
         let mut record = Record { dataset, length: bytes.len() as u64, checksum: 0, statistics, body };
-        if bytes.len() < LARGE {
-            pass.look(bytes);
-            (record.checksum, record.statistics) = pass.end();
+        if bytes.len() < MIN_DIRECT_BYTES {
+            pass.update(bytes);
+            (record.checksum, record.statistics) = pass.finish();
             return self.gather(state, record, bytes);
         }
         self.put_large(state, record, bytes, pass)
     }
 
     fn gather(&self, state: &mut State, record: Record, bytes: &[u8]) -> Result<()> {
-        if state.payload.len() + bytes.len() > GATHERED || state.waiting.len() >= RECORDS {
+        if state.payload.len() + bytes.len() > MAX_BUFFERED_BYTES
+            || state.waiting.len() >= MAX_BUFFERED_RECORDS
+        {
             self.write_waiting(state)?;
         }
         if let Body::Extent(dims) = &record.body
@@ -750,18 +760,18 @@ impl LogWriter {
         let (batch_at, place) = (state.end, state.end + bytes.len() as u64);
         bytes.extend_from_slice(&state.payload);
         bytes.resize(bytes.len().next_multiple_of(8), 0);
-        self.write_to(To::Log, batch_at, &bytes)?;
+        self.write_to(WriteTarget::Log, batch_at, &bytes)?;
         state.end = batch_at + bytes.len() as u64;
-        self.is_whole(state.end);
+        self.record_end(state.end);
         let records = std::mem::take(&mut state.waiting);
         state.payload.clear();
-        state.note(first, batch_at, place, &records);
+        state.note_records(first, batch_at, place, &records);
         Ok(())
     }
 }
 
 /// Creates a log that is a file.
-fn begin(path: &Path, log: &Path, header: &LogHeader) -> Result<File> {
+fn create_file(path: &Path, log: &Path, header: &LogHeader) -> Result<File> {
     let file = create_log(path, log)?;
     write_all_at(&file, 0, &header.encode()).map_err(|error| {
         // A file without a header is not a log.

@@ -3,7 +3,7 @@
 use super::Definition;
 use super::bytes::{Out, blob, count, extents, number};
 use super::id::{DatasetId, StoreId, WriterId, hash};
-use super::index::Written;
+use super::index::DatasetWrites;
 use super::piece::Slab;
 use super::site::Site;
 use crate::{Error, ErrorKind, Result};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 const MAGIC: [u8; 8] = *b"HCEPOCH\x01";
 /// Maximum size of a manifest in bytes.
-const LARGEST: u64 = 1 << 34;
+const MAX_MANIFEST_BYTES: u64 = 1 << 34;
 
 /// An epoch: the state of a store after one commit, with everything that a reader needs.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -35,7 +35,7 @@ pub struct Manifest {
     /// Finished logs that a later writer hid by truncating the file.
     pub hidden: Vec<WriterId>,
     /// The datasets.
-    pub datasets: Vec<Stored>,
+    pub datasets: Vec<StoredDataset>,
     /// Places where writers of one epoch wrote different data.
     pub conflicts: Vec<Conflict>,
     /// The skeleton: an HDF5 file with everything except the data of the datasets.
@@ -64,7 +64,7 @@ pub struct LogPart {
 
 /// A dataset of a store.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Stored {
+pub struct StoredDataset {
     /// Its identity.
     pub id: DatasetId,
     /// Its definition.
@@ -83,7 +83,7 @@ pub struct Part {
     /// Epoch that committed it.
     pub epoch: u64,
     /// The writes.
-    pub written: Written,
+    pub written: DatasetWrites,
 }
 
 /// A conflict: two writers of one epoch wrote different data to the same place.
@@ -151,8 +151,8 @@ impl Manifest {
     /// # Errors
     /// Io.
     pub fn numbers<'a>(site: impl Into<Site<'a>>) -> Result<Vec<u64>> {
-        let names = site.into().at().list()?;
-        let mut numbers: Vec<u64> = names.iter().filter_map(|name| number_of(name)).collect();
+        let names = site.into().operations().list()?;
+        let mut numbers: Vec<u64> = names.iter().filter_map(|name| parse_epoch_number(name)).collect();
         numbers.sort_unstable();
         Ok(numbers)
     }
@@ -162,15 +162,17 @@ impl Manifest {
     /// # Errors
     /// NotFound if it does not exist; Truncated if its commit was stopped; Corrupt; Io.
     pub fn epoch<'a>(site: impl Into<Site<'a>>, number: u64) -> Result<Arc<Self>> {
-        let (site, name) = (site.into(), name_of(number));
-        let bytes = site.at().read(&name, LARGEST)?;
-        Self::decode(&bytes).map(Arc::new).map_err(|error| error.file(site.at().place(&name).display()))
+        let (site, name) = (site.into(), manifest_name(number));
+        let bytes = site.operations().read(&name, MAX_MANIFEST_BYTES)?;
+        Self::decode(&bytes)
+            .map(Arc::new)
+            .map_err(|error| error.file(site.operations().place(&name).display()))
     }
 
     /// Returns the path of the manifest of an epoch.
     #[must_use]
     pub fn path<'a>(site: impl Into<Site<'a>>, number: u64) -> PathBuf {
-        site.into().at().place(&name_of(number))
+        site.into().operations().place(&manifest_name(number))
     }
 
     /// Writes the manifest as an epoch, unless its number is taken. Returns whether it was written.
@@ -178,12 +180,12 @@ impl Manifest {
     /// # Errors
     /// Io.
     pub fn publish<'a>(&self, site: impl Into<Site<'a>>, sync: bool) -> Result<bool> {
-        site.into().at().create(&name_of(self.number), &self.encode()?, sync)
+        site.into().operations().create(&manifest_name(self.number), &self.encode()?, sync)
     }
 
     /// Returns the dataset of that identity.
     #[must_use]
-    pub fn dataset(&self, id: &DatasetId) -> Option<&Stored> {
+    pub fn dataset(&self, id: &DatasetId) -> Option<&StoredDataset> {
         self.datasets.get(*self.numbers.get(id)?)
     }
 
@@ -300,9 +302,9 @@ impl Manifest {
                     return Err(cursor.error(format!("log {log} of {}", manifest.logs.len())));
                 }
                 let epoch = number(&mut cursor)?;
-                parts.push(Part { log, epoch, written: Written::decode(&mut cursor)? });
+                parts.push(Part { log, epoch, written: DatasetWrites::decode(&mut cursor)? });
             }
-            manifest.datasets.push(Stored { id, definition, extent, parts });
+            manifest.datasets.push(StoredDataset { id, definition, extent, parts });
         }
         for _ in 0..count(&mut cursor, 36)? {
             let path = blob(&mut cursor)?.to_vec();
@@ -319,11 +321,11 @@ impl Manifest {
 
 /// Returns the name of an epoch's manifest in the store's folder.
 #[must_use]
-pub(super) fn name_of(number: u64) -> String {
+pub(super) fn manifest_name(number: u64) -> String {
     format!("epoch-{number:010}.manifest")
 }
 
-pub(super) fn number_of(name: &str) -> Option<u64> {
+pub(super) fn parse_epoch_number(name: &str) -> Option<u64> {
     let digits = name.strip_prefix("epoch-")?.strip_suffix(".manifest")?;
-    digits.parse().ok().filter(|number| name_of(*number) == name)
+    digits.parse().ok().filter(|number| manifest_name(*number) == name)
 }

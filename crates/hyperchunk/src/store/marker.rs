@@ -32,7 +32,7 @@ pub struct Marker {
 impl Marker {
     /// Returns the marker of a dataset with these external files; `None` if it belongs to no store.
     #[must_use]
-    pub fn of(files: &[ExternalFile]) -> Option<Self> {
+    pub fn from_external_files(files: &[ExternalFile]) -> Option<Self> {
         let name = files.last()?.name.as_str()?.strip_prefix(MARKER)?;
         let mut parts = name.splitn(3, '/');
         let dataset = DatasetId::from_hex(parts.next()?)?;
@@ -43,20 +43,20 @@ impl Marker {
     /// Returns the marker of a dataset of a skeleton, which is a virtual one if it has too many
     /// pieces for a list of external files.
     #[must_use]
-    pub fn of_dataset(dataset: &Dataset) -> Option<Self> {
-        Self::of(dataset.external()).or_else(|| Self::of_sources(dataset.mappings()))
+    pub fn from_dataset(dataset: &Dataset) -> Option<Self> {
+        Self::from_external_files(dataset.external()).or_else(|| Self::from_mappings(dataset.mappings()))
     }
 
     /// Returns the marker of a virtual dataset over blocks of logs.
-    pub(crate) fn of_sources(mappings: &[VirtualMapping]) -> Option<Self> {
+    pub(crate) fn from_mappings(mappings: &[VirtualMapping]) -> Option<Self> {
         let first = mappings.first()?;
         let ([file], [dataset]) = (&*first.file.parts, &*first.dataset.parts) else { return None };
-        Self::of_block((file.as_str()? == ".").then_some(dataset.as_str())??)
+        Self::from_block_path((file.as_str()? == ".").then_some(dataset.as_str())??)
     }
 
     /// Parses the marker of a virtual dataset from the path of one of its source blocks.
     #[must_use]
-    pub fn of_block(path: &str) -> Option<Self> {
+    pub fn from_block_path(path: &str) -> Option<Self> {
         let mut parts = path.strip_prefix(MARKER)?.split('/');
         let dataset = DatasetId::from_hex(parts.next()?)?;
         let epoch = parts.next()?.parse().ok()?;
@@ -73,14 +73,14 @@ impl Marker {
     ///
     /// # Errors
     /// Errors of reading the file.
-    pub fn all(file: &File) -> Result<Vec<(Vec<u8>, Self, Dataset)>> {
+    pub fn find_all(file: &File) -> Result<Vec<(Vec<u8>, Self, Dataset)>> {
         let mut all = Vec::new();
         file.walk(&file.root()?, b"/", &mut |visit| {
             if let Found::Object(object) = visit.found
                 && object.kind() == ObjectKind::Dataset
             {
                 let dataset = object.dataset()?;
-                if let Some(marker) = Self::of_dataset(&dataset) {
+                if let Some(marker) = Self::from_dataset(&dataset) {
                     all.push((visit.path.to_vec(), marker, dataset));
                 }
             }
@@ -92,7 +92,7 @@ impl Marker {
     /// Returns the marker as an external file: after segments that hold all data (`linked`), or
     /// alone.
     #[must_use]
-    pub fn entry(&self, linked: bool) -> ExternalFile {
+    pub fn to_external_file(&self, linked: bool) -> ExternalFile {
         let name = format!("{MARKER}{}/{}/{ADVICE}", self.dataset, self.epoch);
         ExternalFile { name: Name::from(&*name), offset: 0, size: linked.then_some(1) }
     }
@@ -102,7 +102,7 @@ impl Marker {
     ///
     /// # Errors
     /// As [`Definition::encode`].
-    pub fn defining(&self, definition: &Definition) -> Result<ExternalFile> {
+    pub fn with_definition(&self, definition: &Definition) -> Result<ExternalFile> {
         let bytes: String = definition.encode()?.iter().map(|byte| format!("{byte:02x}")).collect();
         let name = format!("{MARKER}{}/{}/{DEFINITION}{bytes}/{ADVICE}", self.dataset, self.epoch);
         Ok(ExternalFile { name: Name::from(&*name), offset: 0, size: None })
@@ -111,7 +111,7 @@ impl Marker {
     /// Returns the definition contained in the marker, if there is one.
     #[must_use]
     pub fn definition(files: &[ExternalFile]) -> Option<Definition> {
-        let marker = Self::of(files)?;
+        let marker = Self::from_external_files(files)?;
         let name = files.last()?.name.as_str()?.strip_prefix(MARKER)?;
         let digits = name.splitn(3, '/').nth(2)?.strip_prefix(DEFINITION)?.split('/').next()?;
         let pairs = digits.as_bytes().chunks_exact(2);
@@ -131,30 +131,34 @@ mod tests {
     fn a_marker_can_say_what_its_dataset_is() {
         let definition = Definition::new("/a/ü", Datatype::ieee(4, ByteOrder::Big), vec![3, 0]);
         let marker = Marker { dataset: definition.id().unwrap(), epoch: 0 };
-        let file = marker.defining(&definition).unwrap();
-        assert_eq!(Marker::of(std::slice::from_ref(&file)), Some(marker));
+        let file = marker.with_definition(&definition).unwrap();
+        assert_eq!(Marker::from_external_files(std::slice::from_ref(&file)), Some(marker));
         assert_eq!(Marker::definition(&[file]), Some(definition.clone()));
-        assert_eq!(Marker::definition(&[marker.entry(false)]), None);
+        assert_eq!(Marker::definition(&[marker.to_external_file(false)]), None);
         let other = Marker { dataset: DatasetId([1; 16]), epoch: 0 };
-        assert_eq!(Marker::definition(&[other.defining(&definition).unwrap()]), None, "it is of another");
+        assert_eq!(
+            Marker::definition(&[other.with_definition(&definition).unwrap()]),
+            None,
+            "it is of another"
+        );
     }
 
     #[test]
     fn a_marker_is_found_by_its_name_alone() {
         let marker = Marker { dataset: DatasetId([7; 16]), epoch: 12 };
         let data = ExternalFile { name: "/logs/a.log".into(), offset: 128, size: Some(40) };
-        assert_eq!(Marker::of(&[marker.entry(false)]), Some(marker));
-        assert_eq!(Marker::of(&[data.clone(), marker.entry(true)]), Some(marker));
-        assert_eq!(marker.entry(true).size, Some(1));
-        assert_eq!(marker.entry(false).size, None);
-        let last = [marker.entry(true), data];
-        assert_eq!(Marker::of(&last), None, "it is the last one, or none");
+        assert_eq!(Marker::from_external_files(&[marker.to_external_file(false)]), Some(marker));
+        assert_eq!(Marker::from_external_files(&[data.clone(), marker.to_external_file(true)]), Some(marker));
+        assert_eq!(marker.to_external_file(true).size, Some(1));
+        assert_eq!(marker.to_external_file(false).size, None);
+        let last = [marker.to_external_file(true), data];
+        assert_eq!(Marker::from_external_files(&last), None, "it is the last one, or none");
         for name in ["", "/.hyperchunk-store/", "/.hyperchunk-store/00/1", "/.hyperchunk-store/x/1/y"] {
             let file = ExternalFile { name: name.into(), offset: 0, size: None };
-            assert_eq!(Marker::of(&[file]), None, "{name}");
+            assert_eq!(Marker::from_external_files(&[file]), None, "{name}");
         }
         let short = format!("/.hyperchunk-store/{}/3", marker.dataset);
         let file = ExternalFile { name: Name::from(&*short), offset: 0, size: None };
-        assert_eq!(Marker::of(&[file]).map(|marker| marker.epoch), Some(3));
+        assert_eq!(Marker::from_external_files(&[file]).map(|marker| marker.epoch), Some(3));
     }
 }

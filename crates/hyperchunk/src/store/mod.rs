@@ -9,8 +9,8 @@
 //! Source: *A Plugin for HDF5 using PLFS for Improved I/O Performance and Semantic Analysis*. The
 //! idea, a log per process, is taken from it; the layout, a container per dataset, is not.
 
+pub mod analysis_values;
 mod blocks;
-mod bounds;
 mod boxes;
 mod bucket;
 #[cfg_attr(not(target_os = "linux"), path = "unbuffered.rs")]
@@ -21,6 +21,7 @@ mod collective;
 pub mod commit;
 mod committed;
 pub mod compact;
+mod contiguous_rows;
 mod create;
 mod definition;
 mod filtered;
@@ -29,19 +30,19 @@ mod fragment;
 mod header;
 mod id;
 mod index;
-mod known;
+mod io_plan;
+mod known_store;
 pub mod link;
 mod lock;
 mod log;
 mod manifest;
 pub mod marker;
+pub mod merged_file;
 pub mod observer;
 mod overlap;
-mod own;
+mod overlay_order;
 pub mod pack;
-mod packing;
 mod page;
-pub mod pairs;
 mod piece;
 mod pieces;
 mod pool;
@@ -50,49 +51,48 @@ mod read;
 mod record;
 mod report;
 pub mod results;
+mod rtree;
+mod run_length;
 mod scan;
 mod site;
-pub mod skeleton;
-mod spans;
 mod stamp;
 mod statistics;
 pub mod status;
-mod stretches;
 pub mod tree;
+mod uncommitted;
 pub mod vacuum;
 pub mod verify;
 mod virtual_blocks;
-mod waves;
-mod zoned;
+mod zone_map;
 mod zones;
 
-pub(crate) use blocks::boxes_of;
+pub(crate) use blocks::split_range;
 pub use boxes::boxes;
-pub use bucket::{Begun as BegunUpload, Bucket};
+pub use bucket::{Bucket, PendingUpload as BegunUpload};
 use checks::Headers;
-pub(crate) use committed::{Home, Sharded, Store, Stores};
-pub use create::{Begun, Fresh, NamedDefinition, attach, begin, create};
+pub(crate) use committed::{FileLocation, ShardedDataset, Store, Stores};
+pub use create::{NamedDefinition, NewStore, PendingStore, attach, begin, create};
 pub use definition::Definition;
 pub use fragment::{Fragment, FragmentBatch, Fragments, WriterBytes, fragments};
 pub use header::LogHeader;
 pub use id::{DatasetId, Session, StoreId, WriterId, launched};
-pub use index::{Defined, Image, Written};
-pub use known::{FileStamp, Known, Own};
+pub use index::{DatasetEntry, DatasetWrites, Image};
+pub use known_store::{FileStamp, KnownStore, OwnDataset};
 pub use lock::{hold_alone, locks_are_off};
 pub use log::{LogWriter, Mode, Segments, WriterOptions};
-pub use manifest::{Conflict, LogPart, Manifest, Part, Stored};
+pub use manifest::{Conflict, LogPart, Manifest, Part, StoredDataset};
 pub use marker::Marker;
 pub use observer::AnalysisId;
-pub use packing::PackedPieces;
-pub use page::{LARGEST_PAGE, MOST_ENTRIES, Page, PageHead, PageKind};
+pub use page::{MAX_PAGE_BYTES, MAX_PAGE_ENTRIES, Page, PageHead, PageKind};
 pub use piece::{Extent, Piece, Place, Slab};
 pub use process::place as process_place;
 pub use report::Report;
+pub use run_length::PackedPieces;
 pub use scan::{Ending, Log};
 pub use site::{LogName, Site, SiteBuf, real_file};
-pub use stamp::{STAMPED_WITHIN_BYTES, epoch_of, store_of};
+pub use stamp::{STAMPED_WITHIN_BYTES, read_epoch, read_store_id};
 pub use statistics::{Extreme, Statistics};
-pub(crate) use statistics::{Looks, Machine, Pass};
+pub(crate) use statistics::{Machine, NumberFormat, Pass};
 pub(crate) use virtual_blocks::GROUP as BLOCKS;
 
 use std::path::{Path, PathBuf};
@@ -110,13 +110,13 @@ pub struct Ticket {
 
 impl Ticket {
     /// Encoded size in bytes ([`Ticket::to_bytes`]).
-    pub const SIZE: usize = 40;
+    pub const ENCODED_BYTES: usize = 40;
 }
 
 /// Returns the folder of a file's store. `path` must be the file itself and not a symbolic link to
 /// it ([`real_file`]).
 #[must_use]
-pub fn folder_of(path: &Path) -> PathBuf {
+pub fn store_folder(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".d");
     PathBuf::from(name)
@@ -124,8 +124,8 @@ pub fn folder_of(path: &Path) -> PathBuf {
 
 /// Returns the path of a writer's log.
 #[must_use]
-pub fn log_of(path: &Path, writer: WriterId) -> PathBuf {
-    folder_of(path).join(format!("{writer}.log"))
+pub fn log_path(path: &Path, writer: WriterId) -> PathBuf {
+    store_folder(path).join(format!("{writer}.log"))
 }
 
 /// Path prefix of the definitions of datasets that were created without a name; a unique id follows

@@ -6,19 +6,19 @@
 //!
 //! **Invariant:** nothing that an observer does or fails to do changes the written data.
 
+use super::analysis_values::{MAX_RESULT_BYTES, Pairs};
 use super::bytes::{Out, blob, extents, number};
-use super::pairs::{MOST_BYTES, Pairs};
 use super::{LogWriter, Slab};
 use crate::{Error, Result};
 use hyperchunk_format::Cursor;
 use std::fmt;
 
 /// Maximum length in bytes of the reason why there are no results.
-pub const LONGEST_REASON: usize = 1000;
+pub const MAX_REASON_BYTES: usize = 1000;
 
 /// A completed write.
 #[derive(Debug, Clone, Copy)]
-pub struct Seen<'a> {
+pub struct WriteEvent<'a> {
     /// Number of the dataset.
     pub dataset: u32,
     /// Boxes that were written; for appended rows, counted from the writer's first appended row.
@@ -35,7 +35,7 @@ pub trait Observer: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// Returned to the caller of the write. The data are written nevertheless.
-    fn wrote(&self, writer: &LogWriter, seen: &Seen<'_>) -> Result<()>;
+    fn wrote(&self, writer: &LogWriter, seen: &WriteEvent<'_>) -> Result<()>;
 
     /// Called before the writer writes an index, the last one if `closing`.
     ///
@@ -81,7 +81,7 @@ pub struct Findings {
 
 /// An analysis of a dataset, stored in a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Announced {
+pub struct Announcement {
     /// The analysis.
     pub analysis: AnalysisId,
     /// Its signed record; empty if it is to stop.
@@ -103,7 +103,7 @@ impl Entry {
 impl Findings {
     /// Returns the bounding box of all boxes.
     #[must_use]
-    pub fn around(&self) -> Option<Slab> {
+    pub fn bounding_box(&self) -> Option<Slab> {
         let (first, rest) = self.entries.split_first()?;
         let mut around = first.slab.clone();
         for entry in rest {
@@ -149,9 +149,9 @@ impl Findings {
         if flags > 3 {
             return Err(cursor.error(format!("flags {flags:#x}")));
         }
-        let merged = if flags & 1 == 0 { None } else { Some(Pairs::decode(limited(&mut cursor)?)?) };
+        let merged = if flags & 1 == 0 { None } else { Some(Pairs::decode(read_limited(&mut cursor)?)?) };
         let many = number(&mut cursor)?;
-        if many > super::MOST_ENTRIES {
+        if many > super::MAX_PAGE_ENTRIES {
             return Err(cursor.error(format!("{many} entries")));
         }
         let mut entries = Vec::new();
@@ -162,11 +162,11 @@ impl Findings {
                 return Err(cursor.error(format!("an entry of {} dimensions", slab.start.len())));
             }
             slab.check(rank)?;
-            let bytes = limited(&mut cursor)?;
+            let bytes = read_limited(&mut cursor)?;
             let found = if flags & 1 == 0 {
                 Ok(Pairs::decode(bytes)?)
             } else {
-                Err(String::from_utf8_lossy(bytes.get(..LONGEST_REASON).unwrap_or(bytes)).into_owned())
+                Err(String::from_utf8_lossy(bytes.get(..MAX_REASON_BYTES).unwrap_or(bytes)).into_owned())
             };
             entries.push(Entry { slab, appended: flags & 2 != 0, found });
         }
@@ -177,7 +177,7 @@ impl Findings {
     }
 }
 
-impl Announced {
+impl Announcement {
     /// Encodes the announcement.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
@@ -197,9 +197,9 @@ impl Announced {
 }
 
 /// Reads a blob, and refuses one longer than the limit for results.
-fn limited<'a>(cursor: &mut Cursor<'a>) -> Result<&'a [u8]> {
+fn read_limited<'a>(cursor: &mut Cursor<'a>) -> Result<&'a [u8]> {
     let bytes = blob(cursor)?;
-    if bytes.len() > MOST_BYTES {
+    if bytes.len() > MAX_RESULT_BYTES {
         return Err(Error::limit(format!("results of {} bytes", bytes.len())));
     }
     Ok(bytes)
@@ -209,9 +209,9 @@ fn limited<'a>(cursor: &mut Cursor<'a>) -> Result<&'a [u8]> {
 mod tests {
     #![allow(clippy::cast_possible_truncation, reason = "a test may fail")]
 
+    use super::super::analysis_values::{Number, Value};
     use super::super::commit::{CommitOptions, commit};
     use super::super::compact::{CompactOptions, compact};
-    use super::super::pairs::{Number, Value};
     use super::super::tests::{Folder, options};
     use super::super::{Definition, Manifest, Segments, WriterOptions, results};
     use super::*;
@@ -251,9 +251,9 @@ mod tests {
             drop(Findings::decode(&damaged, 2));
         }
         assert!(Findings::decode(&[&bytes[..], &[0]].concat(), 2).is_err());
-        let announced = Announced { analysis: AnalysisId([1; 16]), record: b"{}".to_vec() };
-        assert_eq!(Announced::decode(&announced.encode()).unwrap(), announced);
-        assert!(Announced::decode(&[0; 15]).is_err());
+        let announced = Announcement { analysis: AnalysisId([1; 16]), record: b"{}".to_vec() };
+        assert_eq!(Announcement::decode(&announced.encode()).unwrap(), announced);
+        assert!(Announcement::decode(&[0; 15]).is_err());
     }
 
     /// Computes the sum of the bytes of each box, and fails for a box that begins with 99.
@@ -261,7 +261,7 @@ mod tests {
     struct Sums(Mutex<Vec<(u32, Findings)>>);
 
     impl Observer for Sums {
-        fn wrote(&self, writer: &LogWriter, seen: &Seen<'_>) -> Result<()> {
+        fn wrote(&self, writer: &LogWriter, seen: &WriteEvent<'_>) -> Result<()> {
             let mut all = self.0.lock().unwrap();
             if !all.iter().any(|(dataset, _)| *dataset == seen.dataset) {
                 writer.announce(seen.dataset, AnalysisId([9; 16]), b"record")?;
@@ -309,7 +309,7 @@ mod tests {
             Some(Value::Number(Number::Signed(sum))) => *sum,
             other => panic!("{other:?}"),
         };
-        let row = |found: &results::Found| {
+        let row = |found: &results::AnalysisResult| {
             (found.slab.start.clone(), found.slab.count.clone(), found.found.as_ref().ok().map(sum))
         };
         found.map(row).collect()

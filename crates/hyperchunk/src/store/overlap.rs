@@ -4,7 +4,7 @@
 //! then by the writers' ids. Within a part, later writes cover earlier ones. An extent that shrinks
 //! clips earlier writes of the same writer and of earlier epochs.
 
-use super::manifest::Stored;
+use super::manifest::StoredDataset;
 use super::pool::Pool;
 use super::site::Site;
 use super::{Conflict, Definition, Log, LogPart, Manifest, Part, Piece, Place, Slab};
@@ -13,13 +13,13 @@ use hyperchunk_format::codec::Decoder;
 use std::sync::Arc;
 
 /// Maximum number of pairs of overlapping pieces that are compared.
-const PAIRS: usize = 1 << 22;
+const MAX_PAIRS: usize = 1 << 22;
 /// Number of bytes of two pieces compared at a time.
-const AT_ONCE: u64 = 4 << 20;
+const COMPARED_BYTES: u64 = 4 << 20;
 /// Maximum size in bytes of a box that is composed for a comparison.
-const LARGEST: u64 = 64 << 20;
+const MAX_BOX_BYTES: u64 = 64 << 20;
 /// Maximum number of layers visited to resolve a writer's own overwrites.
-const LOOKS: usize = 1 << 26;
+const MAX_VISITED_LAYERS: usize = 1 << 26;
 
 /// A piece, and the part of it that the extents leave.
 #[derive(Debug, Clone)]
@@ -31,14 +31,14 @@ pub(super) struct Layer {
 }
 
 /// Reduces each dimension to the smaller of the two.
-fn shrink(dims: &mut [u64], other: &[u64]) {
+fn shrink_to(dims: &mut [u64], other: &[u64]) {
     for (dim, other) in dims.iter_mut().zip(other) {
         *dim = (*dim).min(*other);
     }
 }
 
 /// Returns all pieces of a dataset that are not clipped away entirely, lowest first.
-pub(super) fn layers(stored: &Stored) -> impl Iterator<Item = Layer> + '_ {
+pub(super) fn layers(stored: &StoredDataset) -> impl Iterator<Item = Layer> + '_ {
     let clips: Vec<(u64, &[u64])> = stored
         .parts
         .iter()
@@ -47,13 +47,13 @@ pub(super) fn layers(stored: &Stored) -> impl Iterator<Item = Layer> + '_ {
     stored.parts.iter().enumerate().flat_map(move |(number, part)| {
         let mut after = stored.extent.clone();
         for (_, dims) in clips.iter().filter(|(epoch, _)| *epoch > part.epoch) {
-            shrink(&mut after, dims);
+            shrink_to(&mut after, dims);
         }
         // Clip for writes before each change of extent.
         let mut own: Vec<(u64, Vec<u64>)> = Vec::new();
         let mut before = after.clone();
         for extent in part.written.extents.iter().rev() {
-            shrink(&mut before, &extent.dims);
+            shrink_to(&mut before, &extent.dims);
             own.push((extent.order, before.clone()));
         }
         own.reverse();
@@ -114,11 +114,11 @@ pub(super) fn rows(of: &Slab, first: &Slab, second: &Slab) -> impl Iterator<Item
 }
 
 /// Number of rows from which on the gaps between them are read too, if they are small.
-const ROWS: usize = 16;
+const MIN_GAP_ROWS: usize = 16;
 
 /// Copies the elements of `wanted` from a piece to their place in the bytes of a block. Piece and
 /// block both contain `wanted`.
-pub(super) fn paint(
+pub(super) fn copy_elements(
     log: &Log,
     definition: &Definition,
     piece: &Piece,
@@ -146,7 +146,7 @@ pub(super) fn paint(
                 needed += length;
             }
             let Some((start, end)) = ends else { return Ok(()) };
-            if count >= ROWS && end - start <= needed.saturating_mul(2) {
+            if count >= MIN_GAP_ROWS && end - start <= needed.saturating_mul(2) {
                 span.resize(narrow(end - start)?, 0);
                 log.read_piece(definition, piece.offset.saturating_add(start * size), &mut span)?;
                 (Some(&*span), start)
@@ -193,13 +193,13 @@ pub(super) fn fetch(log: &Log, definition: &Definition, piece: &Piece, wanted: &
     let bytes = wanted.elements()?.checked_mul(definition.element_size());
     let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
     let mut out = vec![0; bytes.ok_or_else(|| Error::limit("larger than memory"))?];
-    paint(log, definition, piece, wanted, (wanted, &mut out))?;
+    copy_elements(log, definition, piece, wanted, (wanted, &mut out))?;
     Ok(out)
 }
 
 /// State for comparing the writes to a dataset by writers of an epoch.
 struct Comparison<'a> {
-    stored: &'a Stored,
+    stored: &'a StoredDataset,
     layers: Vec<Layer>,
     logs: &'a Pool<'a>,
     /// Number of layers that may still be visited.
@@ -210,7 +210,7 @@ struct Comparison<'a> {
 /// conflict. With `collective`, the first part of the epoch is a write common to all of them.
 pub(super) fn conflicts(
     manifest: &Manifest,
-    stored: &Stored,
+    stored: &StoredDataset,
     path: &[u8],
     store: Site<'_>,
     collective: bool,
@@ -222,7 +222,7 @@ pub(super) fn conflicts(
         return Ok(Vec::new());
     }
     let of_epoch = |number: usize| stored.parts.get(number).is_some_and(new) && Some(number) != common;
-    let priority = |part: usize| log_of(manifest, stored, part).map(|log| log.priority);
+    let priority = |part: usize| part_log(manifest, stored, part).map(|log| log.priority);
     let compared = |below, above| priority(below) == priority(above);
     differences(manifest, stored, path, store, &of_epoch, &compared)
 }
@@ -231,7 +231,7 @@ pub(super) fn conflicts(
 /// later epochs, and of other stopped writers.
 pub(super) fn conflicts_with_later(
     manifest: &Manifest,
-    stored: &Stored,
+    stored: &StoredDataset,
     path: &[u8],
     store: Site<'_>,
     stopped: &dyn Fn(&Part) -> bool,
@@ -245,21 +245,21 @@ pub(super) fn conflicts_with_later(
 }
 
 /// Returns the log of a part.
-fn log_of<'a>(manifest: &'a Manifest, stored: &Stored, part: usize) -> Option<&'a LogPart> {
+fn part_log<'a>(manifest: &'a Manifest, stored: &StoredDataset, part: usize) -> Option<&'a LogPart> {
     manifest.logs.get(stored.parts.get(part)?.log as usize)
 }
 
-/// Returns the differences between parts: considers the parts for which `looked_at` is true, and of
+/// Returns the differences between parts: considers the parts for which `is_considered` is true, and of
 /// these the pairs of a lower and an upper part for which `compared` is true.
 fn differences(
     manifest: &Manifest,
-    stored: &Stored,
+    stored: &StoredDataset,
     path: &[u8],
     store: Site<'_>,
-    looked_at: &dyn Fn(usize) -> bool,
+    is_considered: &dyn Fn(usize) -> bool,
     compared: &dyn Fn(usize, usize) -> bool,
 ) -> Result<Vec<Conflict>> {
-    let layers: Vec<Layer> = layers(stored).filter(|layer| looked_at(layer.part)).collect();
+    let layers: Vec<Layer> = layers(stored).filter(|layer| is_considered(layer.part)).collect();
     let places = |layer: usize| layers[layer].piece.place;
     let mut meetings: Vec<(usize, usize, Slab)> = Vec::new();
     overlaps(&layers, &stored.extent, &mut |one, other, common| {
@@ -268,11 +268,11 @@ fn differences(
         if same_bytes && compared(layers[below].part, layers[above].part) {
             meetings.push((below, above, common));
         }
-        Ok(meetings.len() < PAIRS)
+        Ok(meetings.len() < MAX_PAIRS)
     })?;
-    let complete = meetings.len() < PAIRS;
+    let complete = meetings.len() < MAX_PAIRS;
     let logs = Pool::new(store, manifest);
-    let mut comparison = Comparison { stored, layers, logs: &logs, looks: LOOKS };
+    let mut comparison = Comparison { stored, layers, logs: &logs, looks: MAX_VISITED_LAYERS };
     let mut found: Vec<(usize, usize, Slab, u64)> = Vec::new();
     for (below, above, common) in meetings {
         if comparison.is_same(below, above, &common)? {
@@ -281,13 +281,13 @@ fn differences(
         let parts = (comparison.layers[below].part, comparison.layers[above].part);
         match found.iter_mut().find(|(first, second, ..)| (*first, *second) == parts) {
             Some((_, _, slab, count)) => {
-                *slab = slab.around(&common);
+                *slab = slab.bounding_box(&common);
                 *count += 1;
             }
             None => found.push((parts.0, parts.1, common, 1)),
         }
     }
-    let writer = |part: usize| log_of(manifest, stored, part).map(|log| log.writer).unwrap_or_default();
+    let writer = |part: usize| part_log(manifest, stored, part).map(|log| log.writer).unwrap_or_default();
     let all = found.into_iter().map(|(below, above, slab, count)| Conflict {
         path: path.to_vec(),
         slab,
@@ -313,7 +313,7 @@ impl Comparison<'_> {
     fn is_same(&mut self, below: usize, above: usize, common: &Slab) -> Result<bool> {
         let (first, second) = (self.log(below)?, self.log(above)?);
         let (one, other) = (&self.layers[below], &self.layers[above]);
-        if same(&self.stored.definition, (&first, &one.piece), (&second, &other.piece), common)? {
+        if is_same_elements(&self.stored.definition, (&first, &one.piece), (&second, &other.piece), common)? {
             return Ok(true);
         }
         let size = common.elements()?.saturating_mul(self.stored.definition.element_size());
@@ -321,18 +321,18 @@ impl Comparison<'_> {
             let part = self.stored.parts.get(layer.part);
             part.is_some_and(|part| part.written.pieces.len() <= 1)
         };
-        if size > LARGEST || self.looks == 0 || (alone(one) && alone(other)) {
+        if size > MAX_BOX_BYTES || self.looks == 0 || (alone(one) && alone(other)) {
             return Ok(false);
         }
         let parts = (one.part, other.part);
-        let (one, other) = (self.painted(parts.0, common)?, self.painted(parts.1, common)?);
+        let (one, other) = (self.compose(parts.0, common)?, self.compose(parts.1, common)?);
         // If a writer wrote only some fields of an element, only these are compared.
         let both = one.0.iter().zip(&other.0).zip(one.1.iter().zip(&other.1));
         Ok(both.into_iter().all(|((a, b), (in_one, in_other))| a == b || !in_one || !in_other))
     }
 
     /// Composes the final data of one writer in a box, and marks the bytes that it wrote.
-    fn painted(&mut self, part: usize, common: &Slab) -> Result<(Vec<u8>, Vec<bool>)> {
+    fn compose(&mut self, part: usize, common: &Slab) -> Result<(Vec<u8>, Vec<bool>)> {
         let element = self.stored.definition.element_size();
         let size = common.elements()?.saturating_mul(element);
         let size = usize::try_from(size).map_err(|_| Error::limit("larger than memory"))?;
@@ -343,7 +343,7 @@ impl Comparison<'_> {
             let wanted = Some(&self.layers[number]).filter(|layer| layer.part == part);
             let Some(wanted) = wanted.and_then(|layer| layer.seen.intersection(common)) else { continue };
             let (log, piece) = (self.log(number)?, &self.layers[number].piece);
-            paint(&log, &self.stored.definition, piece, &wanted, (common, &mut out))?;
+            copy_elements(&log, &self.stored.definition, piece, &wanted, (common, &mut out))?;
             let bytes = piece.place.range(element);
             for (start, _, length) in rows(&wanted, common, common) {
                 let row = narrow(start * element)..narrow((start + length) * element);
@@ -360,7 +360,7 @@ impl Comparison<'_> {
 
 /// Returns whether two pieces have the same elements in a common box; of fields, compares the bytes
 /// that both have.
-pub(super) fn same(
+pub(super) fn is_same_elements(
     definition: &Definition,
     one: (&Log, &Piece),
     other: (&Log, &Piece),
@@ -397,7 +397,7 @@ pub(super) fn same(
     let Some(count) = common.count.first().copied() else { return fetched(common) };
     let one_step = (common.elements()? / count.max(1)).saturating_mul(definition.element_size()).max(1);
     let chunked = matches!(one.1.place, Place::Chunk { .. }) || matches!(other.1.place, Place::Chunk { .. });
-    let step = if chunked { count } else { (AT_ONCE / one_step).max(1) };
+    let step = if chunked { count } else { (COMPARED_BYTES / one_step).max(1) };
     let mut at = 0;
     while at < count {
         let mut slab = common.clone();
@@ -450,7 +450,7 @@ fn overlaps(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{Extent, PackedPieces, Part, Written};
+    use crate::store::{DatasetWrites, Extent, PackedPieces, Part};
     use hyperchunk_format::model::{ByteOrder, Datatype};
 
     fn piece(start: &[u64], count: &[u64], order: u64) -> Piece {
@@ -464,16 +464,16 @@ mod tests {
         pieces.iter().for_each(|piece| packed.push(piece));
         let extents =
             extents.iter().map(|(order, dims)| Extent { order: *order, dims: dims.to_vec() }).collect();
-        Part { log, epoch, written: Written { pieces: packed, extents, ..Written::nothing(0) } }
+        Part { log, epoch, written: DatasetWrites { pieces: packed, extents, ..DatasetWrites::nothing(0) } }
     }
 
-    fn stored(extent: &[u64], parts: Vec<Part>) -> Stored {
+    fn stored(extent: &[u64], parts: Vec<Part>) -> StoredDataset {
         let definition =
             Definition::new("/a", Datatype::integer(1, false, ByteOrder::Little), extent.to_vec());
-        Stored { id: definition.id().unwrap(), definition, extent: extent.to_vec(), parts }
+        StoredDataset { id: definition.id().unwrap(), definition, extent: extent.to_vec(), parts }
     }
 
-    fn seen(stored: &Stored) -> Vec<(usize, Vec<u64>, Vec<u64>)> {
+    fn seen(stored: &StoredDataset) -> Vec<(usize, Vec<u64>, Vec<u64>)> {
         layers(stored).map(|layer| (layer.part, layer.seen.start, layer.seen.count)).collect()
     }
 

@@ -7,15 +7,15 @@
 use super::blocks::{Blocks, Content, Scratch};
 use super::fragment::{inside, is_in};
 use super::link::{Tile, tiles};
-use super::manifest::Stored;
+use super::manifest::StoredDataset;
+use super::merged_file::Merge;
 use super::pool::Pool;
 use super::site::Site;
-use super::skeleton::Merge;
 use super::{Bucket, Definition, Log, Manifest};
 use crate::io::Source;
 use crate::pack::plan::needed;
 use crate::pack::shape::good_chunk;
-use crate::pack::{self, Input, Packing};
+use crate::pack::{self, Input, PackPlan};
 use crate::read::spread;
 use crate::write::{
     CreateOptions, DatasetOptions, DatasetWriter, DirectChunk, FilePart, NewLayout, Sync, Writer,
@@ -33,11 +33,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Approximate size in bytes of the blocks in which contiguous data are composed if they have too
 /// many segments.
-const BLOCK: u64 = 8 << 20;
+const BLOCK_BYTES: u64 = 8 << 20;
 /// Maximum number of open files while contiguous data are copied.
-const OPEN: usize = 200;
+const MAX_OPEN_FILES: usize = 200;
 /// Number of bytes of chunks copied at a time.
-const BATCH: u64 = 4 << 20;
+const BATCH_BYTES: u64 = 4 << 20;
 
 /// Options of packing.
 #[derive(Debug, Clone)]
@@ -62,7 +62,7 @@ impl Default for PackOptions {
 /// Result of packing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub struct Packed {
+pub struct PackReport {
     /// The epoch.
     pub epoch: u64,
     /// Number of datasets of the store.
@@ -70,7 +70,7 @@ pub struct Packed {
     /// Number of bytes that were copied in their stored form.
     pub copied: u64,
     /// Number of bytes of elements that were composed of several pieces.
-    pub painted: u64,
+    pub reencoded_bytes: u64,
     /// Size of the new file in bytes.
     pub size: u64,
 }
@@ -80,14 +80,14 @@ pub struct Packed {
 /// # Errors
 /// NotFound if there is no such epoch; Invalid if `out` is the store's own file; errors of reading
 /// the logs and of writing, in which case no new file is left.
-pub fn pack<'a>(site: impl Into<Site<'a>>, out: &Path, options: &PackOptions) -> Result<Packed> {
+pub fn pack<'a>(site: impl Into<Site<'a>>, out: &Path, options: &PackOptions) -> Result<PackReport> {
     let site = site.into();
     output::accept(out, &[output::Kind::Hdf5])?;
     if let Some(bucket) = site.bucket() {
         output::check(out, options.replace, &[])?;
         return from_bucket(site, bucket, out, options);
     }
-    let path = site.at().path();
+    let path = site.operations().path();
     output::check(out, options.replace, &[path])?;
     let named = |error: Error| error.file(path.display());
     let newest = Manifest::newest(path)?;
@@ -97,7 +97,7 @@ pub fn pack<'a>(site: impl Into<Site<'a>>, out: &Path, options: &PackOptions) ->
             named(Error::new(ErrorKind::NotFound, "there is no store, or nothing of it was committed"))
         })?,
     };
-    output::check_folder(out, &super::folder_of(path))?;
+    output::check_folder(out, &super::store_folder(path))?;
     if output::same_file(path, out) {
         return Err(named(Error::invalid("the new file cannot take the place of the store's own")));
     }
@@ -118,7 +118,7 @@ pub fn pack<'a>(site: impl Into<Site<'a>>, out: &Path, options: &PackOptions) ->
     }
     let writer = Writer::create(out, &create_options(options, oldest))?;
     let filled = merge.build(&writer, &|id| all.get(&id).map(|(_, made)| made.clone())).and_then(|made| {
-        let mut packed = Packed { epoch: manifest.number, datasets: made.len(), ..Packed::default() };
+        let mut packed = PackReport { epoch: manifest.number, datasets: made.len(), ..PackReport::default() };
         let logs = Pool::new(path, &manifest);
         for (id, place) in &datasets {
             let (Some((stored, _)), Some(dataset)) = (all.get(id), made.get(id)) else { continue };
@@ -133,12 +133,12 @@ pub fn pack<'a>(site: impl Into<Site<'a>>, out: &Path, options: &PackOptions) ->
 }
 
 /// Packs a store in an object store, in the same way as any remote file.
-fn from_bucket(site: Site<'_>, bucket: &Bucket, out: &Path, options: &PackOptions) -> Result<Packed> {
+fn from_bucket(site: Site<'_>, bucket: &Bucket, out: &Path, options: &PackOptions) -> Result<PackReport> {
     let epoch = match options.epoch {
         Some(number) => number,
         None => Manifest::newest(site)?.map(|newest| newest.number).ok_or_else(|| {
             Error::new(ErrorKind::NotFound, "there is no store, or nothing of it was committed")
-                .file(site.at().path().display())
+                .file(site.operations().path().display())
         })?,
     };
     let input = Input { file: bucket.epoch(epoch)?, into: String::new() };
@@ -148,11 +148,11 @@ fn from_bucket(site: Site<'_>, bucket: &Bucket, out: &Path, options: &PackOption
         replace: options.replace,
         ..pack::PackOptions::default()
     };
-    let packing = Packing::new(vec![input], how)?;
-    let painted = packing.total();
+    let packing = PackPlan::new(vec![input], how)?;
+    let reencoded_bytes = packing.total();
     let packed = packing.write(out, &|_| {})?;
     let datasets = packed.datasets;
-    Ok(Packed { epoch, datasets, copied: 0, painted, size: packed.size })
+    Ok(PackReport { epoch, datasets, copied: 0, reencoded_bytes, size: packed.size })
 }
 
 fn create_options(options: &PackOptions, oldest: Oldest) -> CreateOptions {
@@ -168,7 +168,7 @@ fn create_options(options: &PackOptions, oldest: Oldest) -> CreateOptions {
 }
 
 /// Returns the options of a dataset in the new file, and the oldest release that can read it.
-fn made_as(stored: &Stored) -> Result<(DatasetOptions, Oldest)> {
+fn made_as(stored: &StoredDataset) -> Result<(DatasetOptions, Oldest)> {
     let Definition { datatype, chunk, pipeline, fill, max, .. } = &stored.definition;
     let dims = stored.extent.clone();
     let grows = dims.iter().zip(max).any(|(dim, max)| *max != Some(*dim));
@@ -196,7 +196,7 @@ fn made_as(stored: &Stored) -> Result<(DatasetOptions, Oldest)> {
     Ok((options, oldest))
 }
 
-fn threads_of(threads: usize) -> usize {
+fn thread_count(threads: usize) -> usize {
     match threads {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         threads => threads,
@@ -204,17 +204,17 @@ fn threads_of(threads: usize) -> usize {
 }
 
 /// A log, and the fragment of its writer if the data are there.
-type Opened = (Arc<Log>, Option<Arc<dyn Source>>);
+type OpenLog = (Arc<Log>, Option<Arc<dyn Source>>);
 
 /// Copies the data of a dataset.
 fn fill(
     logs: &Pool<'_>,
-    stored: &Stored,
+    stored: &StoredDataset,
     dataset: &DatasetWriter,
     threads: usize,
-    packed: &mut Packed,
+    packed: &mut PackReport,
 ) -> Result<()> {
-    let threads = threads_of(threads);
+    let threads = thread_count(threads);
     if stored.parts.iter().all(|part| part.written.pieces.is_empty()) {
         return Ok(());
     }
@@ -226,10 +226,10 @@ fn fill(
     // Process as many parts at a time as files may be open.
     let mut waiting = tiles.0.iter().peekable();
     while waiting.peek().is_some() {
-        let mut files: HashMap<(u32, bool), Opened> = HashMap::new();
+        let mut files: HashMap<(u32, bool), OpenLog> = HashMap::new();
         let mut some = Vec::new();
         while let Some((at, tile)) =
-            waiting.next_if(|(_, tile)| files.contains_key(&key(tile)) || files.len() < OPEN)
+            waiting.next_if(|(_, tile)| files.contains_key(&key(tile)) || files.len() < MAX_OPEN_FILES)
         {
             if let Entry::Vacant(entry) = files.entry(key(tile)) {
                 let log = logs.get(tile.log)?;
@@ -259,18 +259,18 @@ fn fill(
 /// Copies chunks.
 fn chunks(
     logs: &Pool<'_>,
-    stored: &Stored,
+    stored: &StoredDataset,
     dataset: &DatasetWriter,
     chunk: &[u64],
     threads: usize,
-    packed: &mut Packed,
+    packed: &mut PackReport,
 ) -> Result<()> {
     let definition = &stored.definition;
     let bytes = chunk.iter().fold(definition.element_size(), |size, dim| size.saturating_mul(*dim));
     let blocks = Blocks::new(logs, stored, chunk.to_vec())?;
     let keys = blocks.keys();
-    let batch = usize::try_from(BATCH / bytes.max(1)).unwrap_or(1).clamp(1, 4096);
-    let (copied, painted) = (AtomicU64::new(0), AtomicU64::new(0));
+    let batch = usize::try_from(BATCH_BYTES / bytes.max(1)).unwrap_or(1).clamp(1, 4096);
+    let (copied, reencoded_bytes) = (AtomicU64::new(0), AtomicU64::new(0));
     let pipeline = if dataset.is_filtered() { &*definition.pipeline } else { &[] };
     spread(
         threads,
@@ -287,7 +287,7 @@ fn chunks(
                         ready.push((offset, bytes.to_vec(), mask));
                     }
                     Some(Content::Elements(bytes)) => {
-                        painted.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+                        reencoded_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
                         let (encoded, mask) = encoder.encode(pipeline, bytes)?;
                         ready.push((offset, encoded.to_vec(), mask));
                     }
@@ -299,35 +299,35 @@ fn chunks(
         },
     )?;
     packed.copied += copied.into_inner();
-    packed.painted += painted.into_inner();
+    packed.reencoded_bytes += reencoded_bytes.into_inner();
     Ok(())
 }
 
 /// Composes contiguous data, slab by slab.
 fn slabs(
     logs: &Pool<'_>,
-    stored: &Stored,
+    stored: &StoredDataset,
     dataset: &DatasetWriter,
     threads: usize,
-    packed: &mut Packed,
+    packed: &mut PackReport,
 ) -> Result<()> {
-    let block = slab_of(&stored.extent, stored.definition.element_size(), BLOCK);
+    let block = block_extent(&stored.extent, stored.definition.element_size(), BLOCK_BYTES);
     let blocks = Blocks::new(logs, stored, block)?;
-    let painted = AtomicU64::new(0);
+    let reencoded_bytes = AtomicU64::new(0);
     spread(threads, blocks.keys().into_iter(), Scratch::default, |scratch, key: &[u64]| {
         let Some(within) = blocks.slab(key).clipped(&stored.extent) else { return Ok(()) };
         let Some(Content::Elements(bytes)) = blocks.content(key, false, scratch)? else { return Ok(()) };
-        painted.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        reencoded_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         let axes = within.start.iter().zip(&within.count);
         let axes = axes.map(|(start, count)| Axis::range(*start..start + count)).collect();
         dataset.write(&Choice::Axes(axes), bytes)
     })?;
-    packed.painted += painted.into_inner();
+    packed.reencoded_bytes += reencoded_bytes.into_inner();
     Ok(())
 }
 
 /// Returns the extent of a block of whole rows, of about `bytes` bytes.
-pub(super) fn slab_of(extent: &[u64], size: u64, bytes: u64) -> Vec<u64> {
+pub(super) fn block_extent(extent: &[u64], size: u64, bytes: u64) -> Vec<u64> {
     let mut slab = vec![1; extent.len()];
     let mut room = (bytes / size.max(1)).max(1);
     for (step, dim) in slab.iter_mut().zip(extent).rev() {

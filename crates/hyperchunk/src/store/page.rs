@@ -7,9 +7,9 @@ use crate::{Error, Result};
 use hyperchunk_format::Cursor;
 
 /// Maximum number of entries of a page.
-pub const MOST_ENTRIES: u64 = 4096;
+pub const MAX_PAGE_ENTRIES: u64 = 4096;
 /// Maximum size of a page in bytes.
-pub const LARGEST_PAGE: u64 = 8 << 20;
+pub const MAX_PAGE_BYTES: u64 = 8 << 20;
 
 /// Kind of a page's entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -35,7 +35,7 @@ impl PageKind {
         }
     }
 
-    pub(super) fn of(number: u8) -> Self {
+    pub(super) fn from_number(number: u8) -> Self {
         match number {
             1 => Self::Zones,
             2 => Self::Pairs,
@@ -89,9 +89,9 @@ impl PageHead {
     }
 
     pub(super) fn decode(cursor: &mut Cursor<'_>) -> Result<Self> {
-        let (kind, complete) = (PageKind::of(cursor.u8()?), cursor.u8()? & 1 != 0);
+        let (kind, complete) = (PageKind::from_number(cursor.u8()?), cursor.u8()? & 1 != 0);
         let (first, entries) = (number(cursor)?, number(cursor)?);
-        if entries > MOST_ENTRIES {
+        if entries > MAX_PAGE_ENTRIES {
             return Err(cursor.error(format!("a page of {entries} entries")));
         }
         let slab = Slab::new(extents(cursor)?, extents(cursor)?);
@@ -115,7 +115,7 @@ impl Page {
     pub(super) fn decode(cursor: &mut Cursor<'_>) -> Result<Self> {
         let head = PageHead::decode(cursor)?;
         let (offset, length, order) = (number(cursor)?, number(cursor)?, number(cursor)?);
-        if length > LARGEST_PAGE || offset.checked_add(length).is_none() {
+        if length > MAX_PAGE_BYTES || offset.checked_add(length).is_none() {
             return Err(cursor.error(format!("a page of {length} bytes at {offset}")));
         }
         let checksum = cursor.u64()?;
@@ -141,14 +141,14 @@ impl Page {
 mod tests {
     use super::*;
     use crate::model::{ByteOrder, Datatype};
-    use crate::store::statistics::{Looks, Pass};
+    use crate::store::statistics::{NumberFormat, Pass};
     use crate::store::tests::{Folder, options};
     use crate::store::zones::{Entry, decode};
     use crate::store::{Definition, Log, LogWriter, Piece, Slab};
 
     /// Checks the entries of a log's zones against the elements, and returns them.
     #[track_caller]
-    fn check(log: &Log, looks: Looks, element: u64) -> Vec<Entry> {
+    fn check(log: &Log, looks: NumberFormat, element: u64) -> Vec<Entry> {
         let written = &log.written[0].1;
         let pieces: Vec<Piece> = written.pieces.iter().chain(written.appended.iter()).collect();
         let mut all = Vec::new();
@@ -168,8 +168,8 @@ mod tests {
                 for zone in &entry.zones {
                     let (mine, behind) = rest.split_at(usize::try_from(zone.count * element).unwrap());
                     let mut pass = Pass::new(false, Some(looks));
-                    pass.look(mine);
-                    let (_, expected) = pass.end();
+                    pass.update(mine);
+                    let (_, expected) = pass.finish();
                     assert_eq!(Some(*zone), expected);
                     merged.merge(zone);
                     rest = behind;
@@ -219,7 +219,7 @@ mod tests {
         let mut zones = log;
         zones.written[0].1.pages.retain(|page| page.head.kind == PageKind::Zones);
         assert!(zones.written[0].1.pages.iter().all(|page| page.head.complete));
-        let entries = check(&zones, Looks::of(&datatype), 2);
+        let entries = check(&zones, NumberFormat::from_datatype(&datatype), 2);
         let counts: Vec<usize> = entries.iter().map(|entry| entry.zones.len()).collect();
         // 2.8 MB in three boxes of rows; rows of 1400 bytes, 46 in 64 KiB; appended rows, and
         // others.
@@ -245,7 +245,7 @@ mod tests {
         writer.close().unwrap();
         let log = Log::open(writer.log(), None, 0).unwrap();
         assert_eq!(log.written[0].1.pages.len(), 2);
-        assert_eq!(check(&log, Looks::of(&datatype), 1).len(), 1200);
+        assert_eq!(check(&log, NumberFormat::from_datatype(&datatype), 1).len(), 1200);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Boxes of a dataset, and their location in a log.
 
-use super::bytes::LARGEST_RANK;
+use super::bytes::MAX_RANK;
 use crate::{Error, Result};
 use hyperchunk_format::select::{Axis, Choice};
 use std::ops::Range;
@@ -32,7 +32,7 @@ impl Slab {
 
     /// Checks that the box is valid for a dataset of the given rank.
     pub(crate) fn check(&self, rank: usize) -> Result<()> {
-        if self.start.len() != rank || self.count.len() != rank || rank > LARGEST_RANK {
+        if self.start.len() != rank || self.count.len() != rank || rank > MAX_RANK {
             let message = format!(
                 "a box of {} and {} dimensions for a dataset of {rank}",
                 self.start.len(),
@@ -67,7 +67,7 @@ impl Slab {
     }
 
     /// Returns the bounding box of both.
-    pub(crate) fn around(&self, other: &Self) -> Self {
+    pub(crate) fn bounding_box(&self, other: &Self) -> Self {
         let mut both = Self::default();
         for ((start, count), (other_start, other_count)) in
             self.start.iter().zip(&self.count).zip(other.start.iter().zip(&other.count))
@@ -81,7 +81,7 @@ impl Slab {
     }
 
     /// Returns the box as a selection.
-    pub(crate) fn choice(&self) -> Choice {
+    pub(crate) fn to_selection(&self) -> Choice {
         let axes = self.start.iter().zip(&self.count);
         Choice::Axes(axes.map(|(start, count)| Axis::range(*start..start.saturating_add(*count))).collect())
     }

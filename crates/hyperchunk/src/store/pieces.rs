@@ -5,26 +5,26 @@
     reason = "runs are counted in 32 bits where they are added; loops are checked to stay in 64"
 )]
 
-use super::bounds::{Bounds, meet};
-use super::index::Written;
-use super::manifest::{Manifest, Stored};
-use super::packing::{PackedPieces, Run};
+use super::index::DatasetWrites;
+use super::manifest::{Manifest, StoredDataset};
 use super::piece::{Extent, Piece, Place};
+use super::rtree::{RTree, meet};
+use super::run_length::{PackedPieces, Run};
 use crate::{Error, Limits, Result};
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
 
 /// Number of items that are collected before a tree is built from them.
-const WAITING: usize = 64;
+const MAX_PENDING_ITEMS: usize = 64;
 /// Number of items into which a loop with enough iterations is split, since runs of several writers
 /// often interleave.
-const CUT: u64 = 16;
+const SPLIT_ITEMS: u64 = 16;
 /// Total number of items up to which loops are split further.
-const ITEMS: u64 = 1 << 16;
+const MAX_SPLIT_ITEMS: u64 = 1 << 16;
 /// Maximum number of pieces of a run that are enumerated one by one if coordinates overflow 2⁶⁴ and
 /// loops cannot be bounded.
-const SMALL: u64 = 4096;
+const MAX_ENUMERATED_PIECES: u64 = 4096;
 
 /// Pieces of a dataset in layers: a later layer covers an earlier one.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub(super) struct Pieces {
     items: Vec<Item>,
     /// Number of the writer's runs that were added as items.
     done: usize,
-    forest: Vec<Bounds>,
+    forest: Vec<RTree>,
     /// Bounding boxes and numbers of items that are in no tree yet.
     boxes: Vec<u64>,
     numbers: Vec<u32>,
@@ -56,7 +56,7 @@ struct Item {
 /// Pieces of a dataset in one log, committed together.
 #[derive(Debug)]
 pub(super) struct Layer {
-    held: Held,
+    held: PieceSource,
     clips: Clips,
     /// Clip by later epochs.
     clip: Option<Vec<u64>>,
@@ -67,7 +67,7 @@ pub(super) struct Layer {
 }
 
 #[derive(Debug)]
-enum Held {
+enum PieceSource {
     Own(PackedPieces),
     /// A part of a dataset of a manifest.
     Committed(Arc<Manifest>, usize, usize),
@@ -87,7 +87,7 @@ pub(super) struct Fuel {
 #[derive(Debug, Default)]
 pub(super) struct Hits {
     rank: usize,
-    pub(super) found: Vec<Found>,
+    pub(super) found: Vec<FoundPiece>,
     /// For each piece: start and extent of its box, then the wanted and visible part of it as
     /// ranges.
     coordinates: Vec<u64>,
@@ -97,7 +97,7 @@ pub(super) struct Hits {
 
 /// A piece that was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct FoundPiece {
     pub(super) layer: u32,
     run: u32,
     index: u64,
@@ -145,7 +145,7 @@ impl Fuel {
         Self { left: Cell::new(limits.visits) }
     }
 
-    pub(super) fn burn(&self, visits: u64) -> Result<()> {
+    pub(super) fn consume(&self, visits: u64) -> Result<()> {
         match self.left.get().checked_sub(visits) {
             Some(left) => {
                 self.left.set(left);
@@ -157,7 +157,7 @@ impl Fuel {
 }
 
 impl Layer {
-    fn new(rank: usize, held: Held, extents: &[Extent], log: u32, length: u64) -> Result<Self> {
+    fn new(rank: usize, held: PieceSource, extents: &[Extent], log: u32, length: u64) -> Result<Self> {
         let mut layer = Self { held, clips: Clips::default(), clip: None, log, length };
         if layer.packed().rank() != rank {
             let message = format!("pieces of {} dimensions for a dataset of {rank}", layer.packed().rank());
@@ -176,8 +176,8 @@ impl Layer {
 
     fn packed(&self) -> &PackedPieces {
         match &self.held {
-            Held::Own(packed) => packed,
-            Held::Committed(manifest, dataset, part) => {
+            PieceSource::Own(packed) => packed,
+            PieceSource::Committed(manifest, dataset, part) => {
                 &manifest.datasets[*dataset].parts[*part].written.pieces
             }
         }
@@ -187,7 +187,7 @@ impl Layer {
 impl Pieces {
     /// Indexes the pieces of a dataset of an epoch.
     pub(super) fn committed(manifest: &Arc<Manifest>, dataset: usize) -> Result<Self> {
-        let Stored { definition, extent, parts, .. } = &manifest.datasets[dataset];
+        let StoredDataset { definition, extent, parts, .. } = &manifest.datasets[dataset];
         let rank = definition.dims.len();
         if extent.len() != rank {
             return Err(Error::corrupt(format!("an extent of {} dimensions for {rank}", extent.len())));
@@ -196,7 +196,7 @@ impl Pieces {
         for (number, part) in parts.iter().enumerate() {
             let log = manifest.logs.get(part.log as usize);
             let length = log.ok_or_else(|| Error::corrupt("a part of no log"))?.length;
-            let held = Held::Committed(Arc::clone(manifest), dataset, number);
+            let held = PieceSource::Committed(Arc::clone(manifest), dataset, number);
             layers.push(Layer::new(rank, held, &part.written.extents, part.log, length)?);
         }
         // From the newest epoch back: the clip of each on the earlier ones. The current extent does
@@ -212,23 +212,23 @@ impl Pieces {
                 layers[*number].clip = Some(before.clone());
             }
         }
-        let mut pieces = Self { layers, ..Self::nothing(rank) };
+        let mut pieces = Self { layers, ..Self::empty(rank) };
         let runs = pieces.layers.iter().map(|layer| layer.packed().runs().len() as u64).sum::<u64>();
-        let cut = (ITEMS / runs.max(1)).max(CUT);
+        let cut = (MAX_SPLIT_ITEMS / runs.max(1)).max(SPLIT_ITEMS);
         for layer in 0..pieces.layers.len() {
             for run in 0..pieces.layers[layer].packed().runs().len() {
                 pieces.add(layer, run, cut)?;
             }
         }
-        pieces.plant(usize::MAX);
+        pieces.build_tree(usize::MAX);
         Ok(pieces)
     }
 
     /// Indexes the current pieces of a writer; `start` is the extent of the base epoch.
-    pub(super) fn own(start: &[u64], parts: &[&Written]) -> Result<Self> {
+    pub(super) fn own(start: &[u64], parts: &[&DatasetWrites]) -> Result<Self> {
         let rank = start.len();
-        let mut pieces = Self { extent: start.to_vec(), ..Self::nothing(rank) };
-        let layer = Layer::new(rank, Held::Own(PackedPieces::new(rank)), &[], 0, u64::MAX)?;
+        let mut pieces = Self { extent: start.to_vec(), ..Self::empty(rank) };
+        let layer = Layer::new(rank, PieceSource::Own(PackedPieces::new(rank)), &[], 0, u64::MAX)?;
         pieces.layers.push(layer);
         for written in parts {
             for piece in written.pieces.iter() {
@@ -239,7 +239,7 @@ impl Pieces {
         Ok(pieces)
     }
 
-    fn nothing(rank: usize) -> Self {
+    fn empty(rank: usize) -> Self {
         let (layers, items, forest) = (Vec::new(), Vec::new(), Vec::new());
         let (boxes, numbers, extent) = (Vec::new(), Vec::new(), Vec::new());
         Self { rank, layers, items, done: 0, forest, boxes, numbers, fields: false, extent }
@@ -247,7 +247,7 @@ impl Pieces {
 
     /// Adds a piece of a writer.
     pub(super) fn push(&mut self, piece: &Piece) -> Result<()> {
-        let Some(Layer { held: Held::Own(packed), .. }) = self.layers.first_mut() else {
+        let Some(Layer { held: PieceSource::Own(packed), .. }) = self.layers.first_mut() else {
             return Err(Error::invalid("pieces of an epoch do not change"));
         };
         packed.push(piece);
@@ -255,10 +255,10 @@ impl Pieces {
         // The last run may still grow; all others are final.
         let done = packed.runs().len() - 1;
         while self.done < done {
-            self.add(0, self.done, CUT)?;
+            self.add(0, self.done, SPLIT_ITEMS)?;
             self.done += 1;
         }
-        self.plant(WAITING);
+        self.build_tree(MAX_PENDING_ITEMS);
         Ok(())
     }
 
@@ -272,7 +272,7 @@ impl Pieces {
     }
 
     /// Returns the clip that the writer's changes of extent apply to everything before it.
-    pub(super) fn leaves(&self) -> Option<&[u64]> {
+    pub(super) fn clip_extent(&self) -> Option<&[u64]> {
         self.layers.first().and_then(|layer| layer.clips.all())
     }
 
@@ -296,7 +296,7 @@ impl Pieces {
             match found.levels.len().checked_sub(1).filter(|_| !loops.wraps) {
                 Some(top) => {
                     for axis in 0..self.rank {
-                        self.boxes.extend(loops.around(found, (top, &turns), &found.base, axis));
+                        self.boxes.extend(loops.iteration_range(found, (top, &turns), &found.base, axis));
                     }
                 }
                 None => self.boxes.extend_from_slice(&loops.bounds),
@@ -309,7 +309,7 @@ impl Pieces {
     }
 
     /// Builds a tree of the waiting items if there are enough, merging trees that are not larger.
-    fn plant(&mut self, waiting: usize) {
+    fn build_tree(&mut self, waiting: usize) {
         if self.numbers.is_empty() || (self.numbers.len() < waiting && waiting != usize::MAX) {
             return;
         }
@@ -317,7 +317,7 @@ impl Pieces {
         while let Some(last) = self.forest.pop_if(|last| last.len() <= numbers.len()) {
             last.take_into(&mut boxes, &mut numbers);
         }
-        self.forest.push(Bounds::new(self.rank, &boxes, &numbers));
+        self.forest.push(RTree::new(self.rank, &boxes, &numbers));
     }
 
     /// Adds the pieces that intersect a box to `hits`, with layers numbered from `first`. `see`
@@ -338,7 +338,7 @@ impl Pieces {
             let from = &self.layers[layer as usize];
             let found = &from.packed().runs()[run as usize];
             let mut each = |tuple: &[u64], index: u64| -> Result<(), Option<Error>> {
-                fuel.burn(1)?;
+                fuel.consume(1)?;
                 if hits.found.len() >= most {
                     return Err(None);
                 }
@@ -364,7 +364,7 @@ impl Pieces {
                 all = number(*waits);
             }
         }
-        if let Some(Layer { held: Held::Own(packed), .. }) = self.layers.first()
+        if let Some(Layer { held: PieceSource::Own(packed), .. }) = self.layers.first()
             && let Some(last) = packed.runs().last()
             && all.is_ok()
         {
@@ -379,7 +379,7 @@ impl Pieces {
     }
 }
 
-impl Found {
+impl FoundPiece {
     /// Returns the key that identifies it among the pieces of its dataset and orders it by
     /// precedence.
     pub(super) fn key(&self) -> (u32, u32, u64) {
@@ -416,7 +416,7 @@ impl Hits {
             return;
         }
         let at = self.found.len() as u32;
-        self.found.push(Found { layer, run, index, offset, length, order, head, place, at });
+        self.found.push(FoundPiece { layer, run, index, offset, length, order, head, place, at });
     }
 
     /// Removes all pieces.
@@ -426,36 +426,36 @@ impl Hits {
     }
 
     /// Copies a piece that another search found; returns its index.
-    pub(super) fn copy(&mut self, from: &Self, found: &Found) -> usize {
+    pub(super) fn copy(&mut self, from: &Self, found: &FoundPiece) -> usize {
         self.rank = from.rank;
         self.coordinates.extend_from_slice(from.part(found, 0, 4));
         let place = self.found.len();
-        self.found.push(Found { at: place as u32, ..*found });
+        self.found.push(FoundPiece { at: place as u32, ..*found });
         place
     }
 
     /// Sorts by precedence, the lowest first.
     pub(super) fn sort(&mut self) {
-        self.found.sort_unstable_by_key(Found::key);
+        self.found.sort_unstable_by_key(FoundPiece::key);
     }
 
-    fn part(&self, found: &Found, from: usize, to: usize) -> &[u64] {
+    fn part(&self, found: &FoundPiece, from: usize, to: usize) -> &[u64] {
         let start = found.at as usize * 4 * self.rank;
         &self.coordinates[start + from * self.rank..start + to * self.rank]
     }
 
     /// Returns the start of a piece's box.
-    pub(super) fn start(&self, found: &Found) -> &[u64] {
+    pub(super) fn start(&self, found: &FoundPiece) -> &[u64] {
         self.part(found, 0, 1)
     }
 
     /// Returns the extent of a piece's box.
-    pub(super) fn count(&self, found: &Found) -> &[u64] {
+    pub(super) fn count(&self, found: &FoundPiece) -> &[u64] {
         self.part(found, 1, 2)
     }
 
     /// Returns the wanted and visible part of a piece: start and end of each dimension.
-    pub(super) fn visible(&self, found: &Found) -> &[u64] {
+    pub(super) fn visible(&self, found: &FoundPiece) -> &[u64] {
         self.part(found, 2, 4)
     }
 }
@@ -493,7 +493,7 @@ fn loops(run: &Run, rank: usize) -> Result<Loops> {
         loops.bounds.extend([(start + low) as u64, end as u64]);
     }
     if loops.wraps {
-        if run.len() > SMALL {
+        if run.len() > MAX_ENUMERATED_PIECES {
             return Err(Error::corrupt("pieces of a dataset that lie beyond 2^64"));
         }
         let mut tuple = Vec::new();
@@ -512,7 +512,13 @@ fn loops(run: &Run, rank: usize) -> Result<Loops> {
 impl Loops {
     /// Returns the range of a level's iterations along a dimension; `base` is the tuple of the
     /// first iteration.
-    fn around(&self, run: &Run, (level, turns): (usize, &Range<u64>), base: &[u64], axis: usize) -> [u64; 2] {
+    fn iteration_range(
+        &self,
+        run: &Run,
+        (level, turns): (usize, &Range<u64>),
+        base: &[u64],
+        axis: usize,
+    ) -> [u64; 2] {
         let (_, step) = &run.levels[level];
         let rank = self.bounds.len() / 2;
         let start = |turn: u64| base[axis].wrapping_add(step[axis].wrapping_mul(turn));
@@ -554,12 +560,12 @@ impl Walk<'_> {
             });
         }
         let top = self.run.levels.len() - 1;
-        self.turns(top, turns, &self.run.base, 0, each)
+        self.visit_iterations(top, turns, &self.run.base, 0, each)
     }
 
     /// Visits a range of iterations of a level; `base` and `index` are the tuple and the number of
     /// the first iteration.
-    fn turns(
+    fn visit_iterations(
         &self,
         level: usize,
         turns: Range<u64>,
@@ -567,9 +573,9 @@ impl Walk<'_> {
         index: u64,
         each: &mut Each<'_>,
     ) -> Result<(), Option<Error>> {
-        self.fuel.burn(1)?;
+        self.fuel.consume(1)?;
         for (axis, wanted) in self.wanted.chunks_exact(2).enumerate() {
-            let [first, behind] = self.loops.around(self.run, (level, &turns), base, axis);
+            let [first, behind] = self.loops.iteration_range(self.run, (level, &turns), base, axis);
             if first >= wanted[1] || behind <= wanted[0] {
                 return Ok(());
             }
@@ -577,8 +583,8 @@ impl Walk<'_> {
         let (_, step) = &self.run.levels[level];
         if turns.end - turns.start > 1 {
             let middle = turns.start + (turns.end - turns.start) / 2;
-            self.turns(level, turns.start..middle, base, index, each)?;
-            return self.turns(level, middle..turns.end, base, index, each);
+            self.visit_iterations(level, turns.start..middle, base, index, each)?;
+            return self.visit_iterations(level, middle..turns.end, base, index, each);
         }
         let moved =
             base.iter().zip(step).map(|(base, step)| base.wrapping_add(step.wrapping_mul(turns.start)));
@@ -586,7 +592,7 @@ impl Walk<'_> {
         let inner: u64 = self.run.levels[..level].iter().map(|(count, _)| *count).product();
         let index = index + turns.start * inner;
         match level.checked_sub(1) {
-            Some(below) => self.turns(below, 0..self.run.levels[below].0, &moved, index, each),
+            Some(below) => self.visit_iterations(below, 0..self.run.levels[below].0, &moved, index, each),
             None => each(&moved, index),
         }
     }

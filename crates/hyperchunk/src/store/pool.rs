@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Maximum number of open logs.
-const OPEN: usize = 256;
+const MAX_OPEN_LOGS: usize = 256;
 
 /// The logs of an epoch.
 #[derive(Debug)]
@@ -31,11 +31,11 @@ impl<'m> Pool<'m> {
         let known = self.manifest.logs.get(number as usize);
         let known = known.ok_or_else(|| Error::corrupt(format!("no log of number {number}")))?;
         let name = LogName::from((self.site.site(), known.writer));
-        let log = Arc::new(Log::bytes_of(name)?);
+        let log = Arc::new(Log::log_size(name)?);
         if log.writer() != known.writer {
             return Err(Error::corrupt("a log with the name of another").file(name.path().display()));
         }
-        if open.len() >= OPEN {
+        if open.len() >= MAX_OPEN_LOGS {
             // Logs that are in use stay open until they are dropped.
             open.clear();
         }

@@ -9,10 +9,10 @@
 
 use super::checks::{Checks, Headers};
 use super::fragment::is_in;
+use super::io_plan::IoPlan;
+use super::overlay_order::waves;
 use super::piece::Place;
-use super::pieces::{Found, Fuel, Hits};
-use super::spans::Spans;
-use super::waves::waves;
+use super::pieces::{FoundPiece, Fuel, Hits};
 use crate::io::Source;
 use crate::read::{ChunkCache, Output, Parts, spread};
 use crate::{Error, Limits, Result};
@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 /// Facts about the dataset that a read of pieces needs.
 #[derive(Debug)]
-pub(super) struct About {
+pub(super) struct DatasetInfo {
     pub(super) dims: Vec<u64>,
     /// Size of an element in bytes.
     pub(super) element: usize,
@@ -69,14 +69,14 @@ pub(super) trait Find {
 
 /// Resources of a read.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Means<'l> {
+pub(super) struct ReadResources<'l> {
     pub(super) threads: usize,
     pub(super) limits: &'l Limits,
 }
 
 /// State of one part of a read: its pieces and their destination.
-pub(super) struct Painting<'a> {
-    pub(super) about: Arc<About>,
+pub(super) struct PartRead<'a> {
+    pub(super) about: Arc<DatasetInfo>,
     pub(super) logs: Arc<dyn Logs>,
     pub(super) output: &'a Output<'a>,
     pub(super) grid: Option<Grid>,
@@ -88,32 +88,32 @@ pub(super) struct Painting<'a> {
 }
 
 /// Number of elements filled at a time.
-const FILLED: usize = 1 << 20;
+const FILL_ELEMENTS: usize = 1 << 20;
 
 /// Reads a selection of a dataset. With `parts`, ranges to fetch from remote logs are added there
 /// instead of being read, unless other pieces cover them.
 pub(super) fn read<'a>(
-    about: &Arc<About>,
+    about: &Arc<DatasetInfo>,
     logs: &Arc<dyn Logs>,
     find: &dyn Find,
     choice: &Choice,
     output: &'a Output<'a>,
-    means: Means<'_>,
+    means: ReadResources<'_>,
     mut parts: Option<&mut Parts<'a>>,
 ) -> Result<()> {
     if !output.is_copy() && find.has_fields() {
-        return converted(about, logs, find, choice, output, means);
+        return read_converted(about, logs, find, choice, output, means);
     }
     let fuel = Fuel::new(means.limits);
     let fill = about.fill.as_deref();
     let all_filled = || {
-        let steps = (0..output.len()).step_by(FILLED);
+        let steps = (0..output.len()).step_by(FILL_ELEMENTS);
         spread(
             means.threads,
             steps,
             || (),
             |(), first| {
-                let count = FILLED.min(output.len() - first);
+                let count = FILL_ELEMENTS.min(output.len() - first);
                 // SAFETY: each step has elements of its own.
                 unsafe { output.fill(first, count, fill) }
             },
@@ -121,12 +121,12 @@ pub(super) fn read<'a>(
     };
     let Some(bounds) = choice.bounds(&about.dims)? else { return Ok(()) };
     let Some(grid) = Grid::new(choice, &about.dims)? else {
-        let (painting, covered) = one_by_one(about, logs, find, choice, output, &fuel)?;
+        let (painting, covered) = plan_points(about, logs, find, choice, output, &fuel)?;
         if covered < output.len() as u64 {
             all_filled()?;
         }
-        let waves = painting.in_order();
-        return painting.paint(waves, means, &mut parts);
+        let waves = painting.wave_order();
+        return painting.copy_waves(waves, means, &mut parts);
     };
     let most =
         usize::try_from(means.limits.metadata_bytes).unwrap_or(usize::MAX) / (128 + 64 * about.dims.len());
@@ -141,9 +141,9 @@ pub(super) fn read<'a>(
             }
         };
         let mut hits = Hits::default();
-        let all = found(find, &grid, &region, (most, &fuel), &mut hits)?;
+        let all = find_pieces(find, &grid, &region, (most, &fuel), &mut hits)?;
         if !all {
-            let Some([first, second]) = halves(&region) else {
+            let Some([first, second]) = split_region(&region) else {
                 return Err(Error::limit(
                     "more pieces of one element than the limit `metadata_bytes` has room for",
                 ));
@@ -158,25 +158,25 @@ pub(super) fn read<'a>(
         }
         hits.sort();
         let waves = waves(&hits);
-        let painting = Painting::new(about, logs, output, Some(grid), hits, Vec::new());
-        if !filled && painting.counted(waves.first()) < output.len() as u64 {
+        let painting = PartRead::new(about, logs, output, Some(grid), hits, Vec::new());
+        if !filled && painting.count_elements(waves.first()) < output.len() as u64 {
             all_filled()?;
         }
         filled = true;
-        painting.paint(waves, means, &mut parts)?;
+        painting.copy_waves(waves, means, &mut parts)?;
     }
     Ok(())
 }
 
 /// As [`read`], for elements that need a conversion although no piece contains them completely:
 /// they are assembled before they are converted.
-fn converted<'a>(
-    about: &Arc<About>,
+fn read_converted<'a>(
+    about: &Arc<DatasetInfo>,
     logs: &Arc<dyn Logs>,
     find: &dyn Find,
     choice: &Choice,
     output: &'a Output<'a>,
-    means: Means<'_>,
+    means: ReadResources<'_>,
 ) -> Result<()> {
     let mut stored = Vec::new();
     let size = output.len().checked_mul(about.element);
@@ -190,7 +190,7 @@ fn converted<'a>(
 }
 
 /// Finds the pieces with selected elements in a region.
-fn found(
+fn find_pieces(
     find: &dyn Find,
     grid: &Grid,
     region: &[Range<u64>],
@@ -218,7 +218,7 @@ fn found(
 }
 
 /// Splits a region in two.
-fn halves(region: &[Range<u64>]) -> Option<[Vec<Range<u64>>; 2]> {
+fn split_region(region: &[Range<u64>]) -> Option<[Vec<Range<u64>>; 2]> {
     let axis = region.iter().position(|range| range.end - range.start > 1)?;
     let range = &region[axis];
     let middle = range.start + (range.end - range.start) / 2;
@@ -230,14 +230,14 @@ fn halves(region: &[Range<u64>]) -> Option<[Vec<Range<u64>>; 2]> {
 
 /// Plans a selection of points or irregular blocks: searches for each row of it, and reads each
 /// element from the topmost piece. Also returns the number of elements that pieces provide.
-fn one_by_one<'a>(
-    about: &Arc<About>,
+fn plan_points<'a>(
+    about: &Arc<DatasetInfo>,
     logs: &Arc<dyn Logs>,
     find: &dyn Find,
     choice: &Choice,
     output: &'a Output<'a>,
     fuel: &Fuel,
-) -> Result<(Painting<'a>, u64)> {
+) -> Result<(PartRead<'a>, u64)> {
     let rank = about.dims.len();
     let row = about.dims.last().copied().unwrap_or(1).max(1);
     let mut all = Hits::default();
@@ -261,7 +261,7 @@ fn one_by_one<'a>(
             let last = 2 * rank.saturating_sub(1);
             let line = wanted[last]..wanted[last + 1];
             let mut see = |visible: &[u64], out: &mut Vec<u64>| {
-                let meets = super::bounds::meet(visible, &wanted);
+                let meets = super::rtree::meet(visible, &wanted);
                 out.extend_from_slice(visible);
                 meets
             };
@@ -332,12 +332,12 @@ fn one_by_one<'a>(
     for moves in &mut moves {
         moves.sort_unstable_by_key(|run| run.source);
     }
-    Ok((Painting::new(about, logs, output, None, all, moves), covered))
+    Ok((PartRead::new(about, logs, output, None, all, moves), covered))
 }
 
-impl<'a> Painting<'a> {
+impl<'a> PartRead<'a> {
     fn new(
-        about: &Arc<About>,
+        about: &Arc<DatasetInfo>,
         logs: &Arc<dyn Logs>,
         output: &'a Output<'a>,
         grid: Option<Grid>,
@@ -352,34 +352,39 @@ impl<'a> Painting<'a> {
 
     /// Returns the waves (sets of pieces without overlaps) of a selection without a grid: one,
     /// unless there are fields, which overlay other pieces.
-    fn in_order(&self) -> Vec<Vec<u32>> {
+    fn wave_order(&self) -> Vec<Vec<u32>> {
         let mut all: Vec<u32> = (0..self.hits.found.len() as u32).collect();
         if !self.hits.found.iter().any(|found| found.place.is_fields()) {
             return vec![all];
         }
-        all.sort_unstable_by_key(|place| self.found(*place).key());
+        all.sort_unstable_by_key(|place| self.piece(*place).key());
         all.into_iter().map(|place| vec![place]).collect()
     }
 
     /// Returns the number of elements that the pieces of a wave provide completely.
-    fn counted(&self, wave: Option<&Vec<u32>>) -> u64 {
+    fn count_elements(&self, wave: Option<&Vec<u32>>) -> u64 {
         let Some(grid) = &self.grid else { return 0 };
-        let whole = wave.into_iter().flatten().filter(|place| !self.found(**place).place.is_fields());
+        let whole = wave.into_iter().flatten().filter(|place| !self.piece(**place).place.is_fields());
         let pieces = whole.map(|place| grid.count(&self.bounds(*place)));
         pieces.fold(0, u64::saturating_add)
     }
 
     /// Copies wave after wave. Only the last one may be deferred to `parts`.
-    fn paint(self, waves: Vec<Vec<u32>>, means: Means<'_>, parts: &mut Option<&mut Parts<'a>>) -> Result<()> {
+    fn copy_waves(
+        self,
+        waves: Vec<Vec<u32>>,
+        means: ReadResources<'_>,
+        parts: &mut Option<&mut Parts<'a>>,
+    ) -> Result<()> {
         let last = waves.len().saturating_sub(1);
         match parts {
             None => {
                 for wave in waves {
-                    let spans = Spans::new(&self, wave, means)?;
+                    let spans = IoPlan::new(&self, wave, means)?;
                     let bytes: u64 = spans.bytes();
                     let worth = usize::try_from(bytes >> 20).unwrap_or(usize::MAX).max(1);
                     spread(means.threads.min(worth), spans.jobs.iter(), Default::default, |scratch, job| {
-                        self.work(&spans, job, scratch)
+                        self.execute(&spans, job, scratch)
                     })?;
                 }
                 Ok(())
@@ -387,7 +392,7 @@ impl<'a> Painting<'a> {
             Some(parts) => {
                 let painting = Arc::new(self);
                 for (number, wave) in waves.into_iter().enumerate() {
-                    let spans = Arc::new(Spans::new(&painting, wave, means)?);
+                    let spans = Arc::new(IoPlan::new(&painting, wave, means)?);
                     if number == last {
                         painting.plan(&spans, parts)?;
                     } else {
@@ -401,19 +406,19 @@ impl<'a> Painting<'a> {
         }
     }
 
-    pub(super) fn found(&self, place: u32) -> &Found {
+    pub(super) fn piece(&self, place: u32) -> &FoundPiece {
         &self.hits.found[place as usize]
     }
 
     /// Returns the wanted part of a piece.
     pub(super) fn bounds(&self, place: u32) -> Vec<Range<u64>> {
-        let visible = self.hits.visible(self.found(place));
+        let visible = self.hits.visible(self.piece(place));
         visible.chunks_exact(2).map(|range| range[0]..range[1]).collect()
     }
 
     /// Returns the box of a piece.
     pub(super) fn slab(&self, place: u32) -> (&[u64], &[u64]) {
-        let found = self.found(place);
+        let found = self.piece(place);
         (self.hits.start(found), self.hits.count(found))
     }
 
@@ -442,7 +447,7 @@ impl<'a> Painting<'a> {
 
     /// Checks the location of a piece in a manifest for plausibility.
     pub(super) fn check(&self, place: u32) -> Result<()> {
-        let found = self.found(place);
+        let found = self.piece(place);
         let (start, count) = self.slab(place);
         let (_, length) = self.logs.extent(found.layer);
         let wrong = |message: String| {
@@ -476,7 +481,7 @@ impl<'a> Painting<'a> {
     }
 
     /// Adds the location in a log to an error.
-    pub(super) fn named(&self, error: Error, layer: u32, offset: u64) -> Error {
+    pub(super) fn with_location(&self, error: Error, layer: u32, offset: u64) -> Error {
         error.within("log").at(offset).file(self.logs.name(layer))
     }
 }

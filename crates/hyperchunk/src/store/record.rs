@@ -1,8 +1,8 @@
 //! Batches of a log: a header that describes the records, followed by their payloads.
 
-use super::bytes::{LARGEST_RANK, Out, extents, number};
-use super::fragment::FRAGMENT;
-use super::page::{LARGEST_PAGE, PageHead};
+use super::bytes::{MAX_RANK, Out, extents, number};
+use super::fragment::FRAGMENT_FLAG;
+use super::page::{MAX_PAGE_BYTES, PageHead};
 use super::piece::Slab;
 use super::statistics::Statistics;
 use crate::{Error, ErrorKind, Result};
@@ -12,9 +12,9 @@ use twox_hash::XxHash3_64;
 /// Signature of a batch.
 const MAGIC: [u8; 4] = *b"HCB\x01";
 /// Size of the fixed part of a header, which contains the total length.
-pub(super) const FIXED: usize = 40;
+pub(super) const FIXED_HEADER_BYTES: usize = 40;
 /// Maximum size of a header in bytes.
-pub(super) const LONGEST_HEADER: u64 = 1 << 30;
+pub(super) const MAX_HEADER_BYTES: u64 = 1 << 30;
 
 /// Kind of a record, with its parameters.
 #[derive(Debug, Clone, PartialEq)]
@@ -84,20 +84,20 @@ pub(super) struct Batch {
 }
 
 /// Returns the sizes of header and payload from the fixed part of a header.
-pub(super) fn lengths(fixed: &[u8; FIXED]) -> Option<(u64, u64)> {
+pub(super) fn lengths(fixed: &[u8; FIXED_HEADER_BYTES]) -> Option<(u64, u64)> {
     let mut cursor = Cursor::new(fixed, "batch", 0);
     if cursor.array().ok()? != MAGIC {
         return None;
     }
     let header = u64::from(cursor.u32().ok()?);
     let payload = cursor.u64().ok()?;
-    (header >= FIXED as u64 && header <= LONGEST_HEADER).then_some((header, payload))
+    (header >= FIXED_HEADER_BYTES as u64 && header <= MAX_HEADER_BYTES).then_some((header, payload))
 }
 
 /// Encodes the header of a batch. Its length does not depend on checksums and statistics.
 pub(super) fn encode(first: u64, records: &[Record]) -> Vec<u8> {
     let payload: u64 = records.iter().map(|record| record.length).sum();
-    let mut out = Out(vec![0; FIXED]);
+    let mut out = Out(vec![0; FIXED_HEADER_BYTES]);
     for record in records {
         put(&mut out, record);
     }
@@ -110,9 +110,9 @@ pub(super) fn encode(first: u64, records: &[Record]) -> Vec<u8> {
     fixed.u32(u32::try_from(records.len()).unwrap_or(u32::MAX));
     fixed.u32(0);
     fixed.u64(0);
-    out.0[..FIXED].copy_from_slice(&fixed.0);
+    out.0[..FIXED_HEADER_BYTES].copy_from_slice(&fixed.0);
     let checksum = XxHash3_64::oneshot(&out.0);
-    out.0[FIXED - 8..FIXED].copy_from_slice(&checksum.to_le_bytes());
+    out.0[FIXED_HEADER_BYTES - 8..FIXED_HEADER_BYTES].copy_from_slice(&checksum.to_le_bytes());
     out.0
 }
 
@@ -124,9 +124,9 @@ pub(super) fn pad(header: &mut Vec<u8>, length: usize) {
     header.resize(length, 0);
     let shown = u32::try_from(length).unwrap_or(u32::MAX);
     header[4..8].copy_from_slice(&shown.to_le_bytes());
-    header[FIXED - 8..FIXED].fill(0);
+    header[FIXED_HEADER_BYTES - 8..FIXED_HEADER_BYTES].fill(0);
     let checksum = XxHash3_64::oneshot(header);
-    header[FIXED - 8..FIXED].copy_from_slice(&checksum.to_le_bytes());
+    header[FIXED_HEADER_BYTES - 8..FIXED_HEADER_BYTES].copy_from_slice(&checksum.to_le_bytes());
 }
 
 fn put(out: &mut Out, record: &Record) {
@@ -151,7 +151,7 @@ fn put(out: &mut Out, record: &Record) {
     if let Some(statistics) = &record.statistics {
         let before = out.0.len();
         statistics.encode(out);
-        out.0.resize(before + Statistics::SIZE, 0);
+        out.0.resize(before + Statistics::MAX_ENCODED_BYTES, 0);
     }
     match &record.body {
         Body::Append(slab) => {
@@ -200,7 +200,7 @@ fn put_boxes(out: &mut Out, boxes: &[Slab]) {
 fn get_boxes(cursor: &mut Cursor<'_>) -> Result<Vec<Slab>> {
     let many = number(cursor)?;
     let rank = usize::try_from(number(cursor)?).unwrap_or(usize::MAX);
-    if rank > LARGEST_RANK || many > (cursor.left() / (2 * rank).max(1)) as u64 {
+    if rank > MAX_RANK || many > (cursor.left() / (2 * rank).max(1)) as u64 {
         return Err(cursor.error(format!("{many} boxes of {rank} dimensions")));
     }
     let mut boxes = Vec::new();
@@ -226,7 +226,8 @@ pub(super) fn get_fields(cursor: &mut Cursor<'_>) -> Result<(u32, u32)> {
 /// Decodes a header that is stored at `offset` of the log.
 pub(super) fn decode(bytes: &[u8], offset: u64) -> Result<Batch> {
     let corrupt = |message: &str| Error::new(ErrorKind::Corrupt, message).within("batch").at(offset);
-    let fixed: &[u8; FIXED] = bytes.first_chunk().ok_or_else(|| corrupt("its header is cut off"))?;
+    let fixed: &[u8; FIXED_HEADER_BYTES] =
+        bytes.first_chunk().ok_or_else(|| corrupt("its header is cut off"))?;
     let (header, payload) = lengths(fixed).ok_or_else(|| corrupt("no header"))?;
     if bytes.len() as u64 != header {
         return Err(corrupt("its header is cut off"));
@@ -238,7 +239,7 @@ pub(super) fn decode(bytes: &[u8], offset: u64) -> Result<Batch> {
     cursor.skip(4)?;
     let checksum = cursor.u64()?;
     let mut zeroed = bytes.to_vec();
-    zeroed[FIXED - 8..FIXED].fill(0);
+    zeroed[FIXED_HEADER_BYTES - 8..FIXED_HEADER_BYTES].fill(0);
     if XxHash3_64::oneshot(&zeroed) != checksum {
         return Err(corrupt("its checksum does not hold"));
     }
@@ -262,7 +263,7 @@ fn get(cursor: &mut Cursor<'_>) -> Result<Record> {
     let statistics = if kind & 0x80 == 0 {
         None
     } else {
-        let bytes = cursor.take(Statistics::SIZE)?;
+        let bytes = cursor.take(Statistics::MAX_ENCODED_BYTES)?;
         Some(Statistics::decode(&mut Cursor::new(bytes, "statistics", 0))?)
     };
     let body = match kind & 0x7f {
@@ -277,7 +278,7 @@ fn get(cursor: &mut Cursor<'_>) -> Result<Record> {
         kind @ (9 | 10) => {
             let slab = Slab::new(extents(cursor)?, extents(cursor)?);
             let (at, bytes) = (number(cursor)?, number(cursor)?);
-            if length != 0 || at.checked_add(bytes).is_none_or(|end| end >= FRAGMENT) {
+            if length != 0 || at.checked_add(bytes).is_none_or(|end| end >= FRAGMENT_FLAG) {
                 return Err(cursor.error(format!("{bytes} bytes of rows at {at} of a fragment")));
             }
             Body::Rows { slab, append: kind == 10, at, length: bytes }
@@ -286,7 +287,7 @@ fn get(cursor: &mut Cursor<'_>) -> Result<Record> {
             let (first, size) = get_fields(cursor)?;
             Body::Fields { first, size, boxes: get_boxes(cursor)? }
         }
-        11 if length <= LARGEST_PAGE => Body::Page(PageHead::decode(cursor)?),
+        11 if length <= MAX_PAGE_BYTES => Body::Page(PageHead::decode(cursor)?),
         other => return Err(cursor.error(format!("a record of unknown kind {other}"))),
     };
     Ok(Record { dataset, length, checksum, statistics, body })

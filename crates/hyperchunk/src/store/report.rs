@@ -1,7 +1,7 @@
 //! Report of a writer to the committing process, which saves reading the log.
 
 use super::Ticket;
-use super::header::{HEADER, LogHeader, TRAILER_SIZE, Trailer};
+use super::header::{HEADER_BYTES, LogHeader, TRAILER_BYTES, Trailer};
 use super::id::hash;
 use crate::{Error, Result};
 
@@ -31,11 +31,11 @@ impl Report {
     /// # Errors
     /// Invalid or Corrupt if they are neither.
     pub fn from_bytes(bytes: &[u8]) -> Result<Option<Self>> {
-        let Some((ticket, rest)) = bytes.split_at_checked(Ticket::SIZE) else {
+        let Some((ticket, rest)) = bytes.split_at_checked(Ticket::ENCODED_BYTES) else {
             return Err(Error::invalid(format!(
                 "a ticket of {} bytes; it has {}",
                 bytes.len(),
-                Ticket::SIZE
+                Ticket::ENCODED_BYTES
             )));
         };
         let ticket = Ticket::from_bytes(ticket)?;
@@ -43,8 +43,8 @@ impl Report {
             return Ok(None);
         }
         let wrong = || Error::corrupt("the report of a writer was damaged on its way");
-        let (header, rest) = rest.split_at_checked(HEADER).ok_or_else(wrong)?;
-        let (trailer, index) = rest.split_at_checked(TRAILER_SIZE).ok_or_else(wrong)?;
+        let (header, rest) = rest.split_at_checked(HEADER_BYTES).ok_or_else(wrong)?;
+        let (trailer, index) = rest.split_at_checked(TRAILER_BYTES).ok_or_else(wrong)?;
         let header = LogHeader::decode(header)?;
         let right = hash(trailer) == ticket.hash && header.writer == ticket.writer;
         let trailer = Trailer::decode(trailer).filter(|trailer| right && hash(index) == trailer.hash);

@@ -1,27 +1,27 @@
 //! Results of analyses of an epoch's data, read from the pages that its parts refer to. No function
 //! is run.
 
-use super::observer::{AnalysisId, Announced, Entry, Findings};
-use super::pairs::Pairs;
+use super::analysis_values::Pairs;
+use super::observer::{AnalysisId, Announcement, Entry, Findings};
 use super::pool::Pool;
-use super::record::{self, Body, FIXED};
+use super::record::{self, Body, FIXED_HEADER_BYTES};
 use super::scan::Log;
 use super::site::Site;
-use super::{LogWriter, Manifest, Page, PageKind, Part, Slab, Stored, WriterId};
+use super::{LogWriter, Manifest, Page, PageKind, Part, Slab, StoredDataset, WriterId};
 use crate::{Error, ErrorKind, Result};
 use std::collections::HashMap;
 use std::path::Path;
 
 /// Number of entries in a rewritten page; entries of maximum size fit into it.
-const AT_ONCE: usize = 100;
+const PAGE_ENTRIES: usize = 100;
 /// Maximum number of pages of a dataset that are read.
-const MOST_PAGES: usize = 1 << 20;
+const MAX_PAGES: usize = 1 << 20;
 /// Maximum number of analyses of a dataset.
-const MOST_ANALYSES: usize = 1 << 12;
+const MAX_ANALYSES: usize = 1 << 12;
 
 /// Result of an analysis for one box.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Found {
+pub struct AnalysisResult {
     /// The box in the dataset.
     pub slab: Slab,
     /// Writer of the data, or of a later analysis.
@@ -42,7 +42,7 @@ pub struct Group {
     /// Merged results of the group, if the function can merge.
     pub merged: Option<Pairs>,
     /// Results of each box.
-    pub found: Vec<Found>,
+    pub found: Vec<AnalysisResult>,
 }
 
 /// Results of one analysis of a dataset.
@@ -53,12 +53,12 @@ pub struct Results {
     /// Groups by precedence of their parts, the lowest first.
     pub groups: Vec<Group>,
     /// Number of bytes of pages that were read.
-    pub looked_at: u64,
+    pub bytes_scanned: u64,
 }
 
 /// An analysis of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Known {
+pub struct StoreAnalysis {
     /// Its identity.
     pub analysis: AnalysisId,
     /// Its signed record. The signature is not verified here.
@@ -73,16 +73,16 @@ pub struct Known {
 ///
 /// # Errors
 /// NotFound or Io; Corrupt.
-pub fn analyses<'a>(site: impl Into<Site<'a>>, manifest: &Manifest) -> Result<Vec<Known>> {
+pub fn analyses<'a>(site: impl Into<Site<'a>>, manifest: &Manifest) -> Result<Vec<StoreAnalysis>> {
     let logs = Pool::new(site, manifest);
-    let mut all: Vec<Known> = Vec::new();
+    let mut all: Vec<StoreAnalysis> = Vec::new();
     for stored in &manifest.datasets {
-        for announced in announced(&logs, stored)? {
+        for announced in find_announcements(&logs, stored)? {
             let known = match all.iter_mut().find(|known| known.analysis == announced.analysis) {
                 Some(known) => known,
                 None => {
                     let (analysis, record) = (announced.analysis, Vec::new());
-                    all.push(Known { analysis, record, runs: false, datasets: Vec::new() });
+                    all.push(StoreAnalysis { analysis, record, runs: false, datasets: Vec::new() });
                     all.last_mut().ok_or_else(|| Error::corrupt("no analysis"))?
                 }
             };
@@ -102,31 +102,31 @@ pub fn analyses<'a>(site: impl Into<Site<'a>>, manifest: &Manifest) -> Result<Ve
 }
 
 /// Returns the last announcement of each analysis of a dataset.
-fn announced(logs: &Pool<'_>, stored: &Stored) -> Result<Vec<Announced>> {
-    let mut all: Vec<Announced> = Vec::new();
-    let mut reading = Reading::new(logs);
+fn find_announcements(logs: &Pool<'_>, stored: &StoredDataset) -> Result<Vec<Announcement>> {
+    let mut all: Vec<Announcement> = Vec::new();
+    let mut reading = PageReader::new(logs);
     for (part, page) in pages(stored, PageKind::Analysis)? {
-        let announced = Announced::decode(&reading.read(part, page)?)?;
+        let announced = Announcement::decode(&reading.read(part, page)?)?;
         // The record of a stopped analysis is kept, since its results still exist.
-        let same = |known: &Announced| {
+        let same = |known: &Announcement| {
             known.analysis == announced.analysis && known.record.is_empty() == announced.record.is_empty()
         };
         all.retain(|known| !same(known));
         all.push(announced);
-        few(all.len(), stored)?;
+        check_count(all.len(), stored)?;
     }
     Ok(all)
 }
 
 /// Copies the results about a dataset of an epoch to another log.
-pub(super) fn carry(
+pub(super) fn copy_results(
     path: &Path,
     manifest: &Manifest,
-    stored: &Stored,
+    stored: &StoredDataset,
     writer: &LogWriter,
     number: u32,
 ) -> Result<()> {
-    for announced in announced(&Pool::new(path, manifest), stored)? {
+    for announced in find_announcements(&Pool::new(path, manifest), stored)? {
         writer.announce(number, announced.analysis, &announced.record)?;
     }
     for results in read_all(path.into(), manifest, stored)? {
@@ -137,7 +137,7 @@ pub(super) fn carry(
                 .map(|found| Entry { slab: found.slab, appended: false, found: found.found })
                 .collect();
             loop {
-                let rest = entries.split_off(entries.len().min(AT_ONCE));
+                let rest = entries.split_off(entries.len().min(PAGE_ENTRIES));
                 let ends = rest.is_empty();
                 let merged = group.merged.clone().filter(|_| ends);
                 let findings = Findings { analysis: results.analysis, ends, merged, entries };
@@ -164,11 +164,11 @@ pub fn results<'a>(site: impl Into<Site<'a>>, manifest: &Manifest, dataset: &[u8
     read_all(site.into(), manifest, stored).map_err(named)
 }
 
-fn read_all(site: Site<'_>, manifest: &Manifest, stored: &Stored) -> Result<Vec<Results>> {
+fn read_all(site: Site<'_>, manifest: &Manifest, stored: &StoredDataset) -> Result<Vec<Results>> {
     let logs = Pool::new(site, manifest);
     let mut all: Vec<Results> = Vec::new();
     let mut shifts: HashMap<(u32, u64), u64> = HashMap::new();
-    let mut reading = Reading::new(&logs);
+    let mut reading = PageReader::new(&logs);
     // Analyses whose last group is continued on the next page.
     let mut open: HashMap<AnalysisId, (WriterId, u64)> = HashMap::new();
     for (part, page) in pages(stored, PageKind::Pairs)? {
@@ -176,12 +176,12 @@ fn read_all(site: Site<'_>, manifest: &Manifest, stored: &Stored) -> Result<Vec<
         let writer = manifest.logs.get(part.log as usize).map(|log| log.writer).unwrap_or_default();
         let analysis = findings.analysis;
         let place = all.iter().position(|results| results.analysis == analysis).unwrap_or_else(|| {
-            all.push(Results { analysis, groups: Vec::new(), looked_at: 0 });
+            all.push(Results { analysis, groups: Vec::new(), bytes_scanned: 0 });
             all.len() - 1
         });
-        few(all.len(), stored)?;
+        check_count(all.len(), stored)?;
         let results = &mut all[place];
-        results.looked_at += page.length;
+        results.bytes_scanned += page.length;
         let epoch = part.epoch;
         let goes_on = open.get(&analysis) == Some(&(writer, epoch));
         if !goes_on {
@@ -200,33 +200,33 @@ fn read_all(site: Site<'_>, manifest: &Manifest, stored: &Stored) -> Result<Vec<
                 let key = (part.log, part.epoch);
                 let shift = match shifts.get(&key) {
                     Some(shift) => *shift,
-                    None => *shifts.entry(key).or_insert(shift(&logs, stored, key)?),
+                    None => *shifts.entry(key).or_insert(appended_shift(&logs, stored, key)?),
                 };
                 if let Some(first) = slab.start.first_mut() {
                     *first = first.wrapping_add(shift);
                 }
                 slab.check(stored.extent.len())?;
             }
-            group.found.push(Found { slab, writer, epoch, found: entry.found });
+            group.found.push(AnalysisResult { slab, writer, epoch, found: entry.found });
         }
     }
     Ok(all)
 }
 
 /// Returns the pages of a kind, by precedence of their parts, the lowest first.
-fn pages(stored: &Stored, kind: PageKind) -> Result<Vec<(&Part, &Page)>> {
+fn pages(stored: &StoredDataset, kind: PageKind) -> Result<Vec<(&Part, &Page)>> {
     let all = stored.parts.iter().flat_map(|part| part.written.pages.iter().map(move |page| (part, page)));
-    let found: Vec<_> = all.filter(|(_, page)| page.head.kind == kind).take(MOST_PAGES + 1).collect();
-    if found.len() > MOST_PAGES {
-        let message = format!("more than {MOST_PAGES} pages of results of one dataset");
+    let found: Vec<_> = all.filter(|(_, page)| page.head.kind == kind).take(MAX_PAGES + 1).collect();
+    if found.len() > MAX_PAGES {
+        let message = format!("more than {MAX_PAGES} pages of results of one dataset");
         return Err(Error::limit(message).object(String::from_utf8_lossy(&stored.definition.path)));
     }
     Ok(found)
 }
 
-fn few(analyses: usize, stored: &Stored) -> Result<()> {
-    if analyses > 2 * MOST_ANALYSES {
-        let message = format!("more than {MOST_ANALYSES} analyses of one dataset");
+fn check_count(analyses: usize, stored: &StoredDataset) -> Result<()> {
+    if analyses > 2 * MAX_ANALYSES {
+        let message = format!("more than {MAX_ANALYSES} analyses of one dataset");
         return Err(Error::limit(message).object(String::from_utf8_lossy(&stored.definition.path)));
     }
     Ok(())
@@ -234,12 +234,12 @@ fn few(analyses: usize, stored: &Stored) -> Result<()> {
 
 /// Reader of pages with a limit of each log's size: a manifest that names one page many times is
 /// damaged.
-struct Reading<'a> {
+struct PageReader<'a> {
     logs: &'a Pool<'a>,
     read: HashMap<u32, u64>,
 }
 
-impl<'a> Reading<'a> {
+impl<'a> PageReader<'a> {
     fn new(logs: &'a Pool<'a>) -> Self {
         Self { logs, read: HashMap::new() }
     }
@@ -257,7 +257,7 @@ impl<'a> Reading<'a> {
 
 /// Returns the distance between the final position of a writer's appended rows and the position
 /// that it counted, taken from the first record for which both are known.
-fn shift(logs: &Pool<'_>, stored: &Stored, (log, epoch): (u32, u64)) -> Result<u64> {
+fn appended_shift(logs: &Pool<'_>, stored: &StoredDataset, (log, epoch): (u32, u64)) -> Result<u64> {
     let parts = stored.parts.iter().filter(|part| (part.log, part.epoch) == (log, epoch));
     for part in parts {
         let Some(piece) = part.written.pieces.iter().next() else { continue };
@@ -278,7 +278,7 @@ fn shift(logs: &Pool<'_>, stored: &Stored, (log, epoch): (u32, u64)) -> Result<u
 
 fn batch(log: &Log, head: u64) -> Result<record::Batch> {
     let none = || Error::corrupt("no batch begins here").at(head);
-    let mut fixed = [0; FIXED];
+    let mut fixed = [0; FIXED_HEADER_BYTES];
     log.read_at(head, &mut fixed)?;
     let (length, _) = record::lengths(&fixed).ok_or_else(none)?;
     if head.checked_add(length).is_none_or(|end| end > log.file_size()) {

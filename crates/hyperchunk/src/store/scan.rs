@@ -2,12 +2,12 @@
 
 use super::Ticket;
 use super::fragment::{self, inside, is_in};
-use super::header::{HEADER, LogHeader, TRAILER_SIZE, Trailer};
+use super::header::{HEADER_BYTES, LogHeader, TRAILER_BYTES, Trailer};
 use super::id::{WriterId, hash};
-use super::index::{Defined, Image, Index, Written};
-use super::record::{self, Batch, Body, FIXED, Record};
+use super::index::{DatasetEntry, DatasetWrites, Image, Index};
+use super::record::{self, Batch, Body, FIXED_HEADER_BYTES, Record};
 use super::report::Report;
-use super::site::{KeptName, LogName};
+use super::site::{LogName, LogNameBuf};
 use super::statistics::checksum;
 use super::{Definition, PageKind, id, zones};
 use crate::io::Source;
@@ -17,11 +17,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Number of bytes of a payload read at a time.
-const STEP: u64 = 4 << 20;
+const READ_BYTES: u64 = 4 << 20;
 /// Maximum number of open fragments of a log.
-const FRAGMENTS: usize = 64;
+const MAX_OPEN_FRAGMENTS: usize = 64;
 /// Maximum size of an index in bytes.
-const LARGEST_INDEX: u64 = 1 << 32;
+const MAX_INDEX_BYTES: u64 = 1 << 32;
 
 /// State of the end of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,9 +43,9 @@ pub struct Log {
     /// State of its end.
     pub ending: Ending,
     /// All datasets that the writer defined, by number.
-    pub defined: Vec<Defined>,
+    pub defined: Vec<DatasetEntry>,
     /// Writes after the position from which the log was read, by number of the dataset.
-    pub written: Vec<(u32, Written)>,
+    pub written: Vec<(u32, DatasetWrites)>,
     /// Location of the writer's image, if there is one.
     pub image: Option<Image>,
     /// Finished writers that this one hid when it truncated the file.
@@ -56,19 +56,19 @@ pub struct Log {
     pub trailer: u64,
     /// True if it was read from its batches, past the last index.
     pub salvaged: bool,
-    source: Lazy,
+    source: LazyFile,
     /// Open fragments of its writer.
     fragments: Mutex<HashMap<String, Arc<dyn Source>>>,
 }
 
 /// The file of a log, opened on first use; with the writer's report it may never be needed.
 #[derive(Debug)]
-struct Lazy {
-    name: KeptName,
+struct LazyFile {
+    name: LogNameBuf,
     file: OnceLock<Arc<dyn Source>>,
 }
 
-impl Lazy {
+impl LazyFile {
     fn new(name: LogName<'_>) -> Self {
         Self { name: name.into(), file: OnceLock::new() }
     }
@@ -138,7 +138,7 @@ impl Log {
         let name = name.into();
         let log = Self::begin(name).map_err(|error| error.file(name.path().display()))?;
         let size = log.file_size();
-        let ending = match log.trailer_at(size.saturating_sub(TRAILER_SIZE as u64))? {
+        let ending = match log.trailer_at(size.saturating_sub(TRAILER_BYTES as u64))? {
             Some(trailer) if trailer.closed => Ending::Finished,
             Some(_) => Ending::Flushed,
             None => Ending::Unfinished,
@@ -155,17 +155,17 @@ impl Log {
     pub(super) fn last_flush(name: LogName<'_>, ending: Ending, from: u64) -> Result<Option<Ticket>> {
         let log = Self::begin(name).map_err(|error| error.file(name.path().display()))?;
         if ending != Ending::Unfinished {
-            return log.ticket(log.file_size().saturating_sub(TRAILER_SIZE as u64));
+            return log.ticket(log.file_size().saturating_sub(TRAILER_BYTES as u64));
         }
-        let (mut at, mut last) = (from.max(HEADER as u64).next_multiple_of(8), 0);
+        let (mut at, mut last) = (from.max(HEADER_BYTES as u64).next_multiple_of(8), 0);
         loop {
             if log.trailer_at(at)?.is_some() {
                 last = at;
-                at += TRAILER_SIZE as u64;
+                at += TRAILER_BYTES as u64;
                 continue;
             }
-            let mut fixed = [0; FIXED];
-            if at.saturating_add(FIXED as u64) > log.file_size() {
+            let mut fixed = [0; FIXED_HEADER_BYTES];
+            if at.saturating_add(FIXED_HEADER_BYTES as u64) > log.file_size() {
                 break;
             }
             log.read_at(at, &mut fixed)?;
@@ -177,7 +177,7 @@ impl Log {
     }
 
     /// Opens a log for reading data at known locations.
-    pub(super) fn bytes_of<'a>(name: impl Into<LogName<'a>>) -> Result<Self> {
+    pub(super) fn log_size<'a>(name: impl Into<LogName<'a>>) -> Result<Self> {
         let name = name.into();
         Self::begin(name).map_err(|error| error.file(name.path().display()))
     }
@@ -200,7 +200,7 @@ impl Log {
     ///
     /// # Errors
     /// Corrupt if the report contradicts itself.
-    pub(super) fn reported(name: LogName<'_>, report: &Report) -> Result<Self> {
+    pub(super) fn from_report(name: LogName<'_>, report: &Report) -> Result<Self> {
         let index = Index::decode(&report.index, report.trailer.index)?;
         let mut log = Self {
             header: report.header.clone(),
@@ -209,25 +209,25 @@ impl Log {
             written: Vec::new(),
             image: index.image,
             hidden: index.hidden,
-            length: report.ticket.trailer + TRAILER_SIZE as u64,
+            length: report.ticket.trailer + TRAILER_BYTES as u64,
             trailer: report.ticket.trailer,
             salvaged: false,
-            source: Lazy::new(name),
+            source: LazyFile::new(name),
             fragments: Mutex::default(),
         };
         if index.known != 0 {
             return Err(Error::corrupt("a report of a part of a log"));
         }
         for (dataset, written) in &index.written {
-            log.take(*dataset, written);
+            log.add_writes(*dataset, written);
         }
         Ok(log)
     }
 
     fn begin(name: LogName<'_>) -> Result<Self> {
-        let source = Lazy::opened(name)?;
-        let mut header = [0; HEADER];
-        if source.size() < HEADER as u64 {
+        let source = LazyFile::opened(name)?;
+        let mut header = [0; HEADER_BYTES];
+        if source.size() < HEADER_BYTES as u64 {
             let message = format!("a log of {} bytes: its writer was stopped at once", source.size());
             return Err(Error::new(ErrorKind::Truncated, message));
         }
@@ -240,7 +240,7 @@ impl Log {
             written: Vec::new(),
             image: None,
             hidden: Vec::new(),
-            length: HEADER as u64,
+            length: HEADER_BYTES as u64,
             trailer: 0,
             salvaged: false,
             source,
@@ -302,14 +302,14 @@ impl Log {
 
     /// Returns the writer's fragment with rows of a dataset.
     pub(super) fn fragment(&self, definition: &Definition) -> Result<Arc<dyn Source>> {
-        let name = fragment::name_of(definition, self.writer());
+        let name = fragment::fragment_name(definition, self.writer());
         let name = name.ok_or_else(|| Error::corrupt("rows of a dataset that belongs to no table"))?;
         let mut fragments = self.fragments.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(fragment) = fragments.get(&name) {
             return Ok(Arc::clone(fragment));
         }
-        let fragment = self.source.name.beside(&name)?;
-        if fragments.len() >= FRAGMENTS {
+        let fragment = self.source.name.open_sibling(&name)?;
+        if fragments.len() >= MAX_OPEN_FRAGMENTS {
             fragments.clear();
         }
         fragments.insert(name, Arc::clone(&fragment));
@@ -353,13 +353,13 @@ impl Log {
         let mut bytes = Vec::new();
         let mut done = 0;
         while done < length {
-            let step = STEP.min(length - done);
+            let step = READ_BYTES.min(length - done);
             bytes.resize(usize::try_from(step).unwrap_or(0), 0);
             fragment.read_at(at + done, &mut bytes)?;
-            pass.check(&bytes);
+            pass.update_checksum(&bytes);
             done += step;
         }
-        Ok(pass.end().0 == record.checksum)
+        Ok(pass.finish().0 == record.checksum)
     }
 
     fn bytes(&self, offset: u64, length: u64) -> Result<Vec<u8>> {
@@ -373,12 +373,12 @@ impl Log {
     }
 
     pub(super) fn trailer_at(&self, offset: u64) -> Result<Option<Trailer>> {
-        let inside = offset >= HEADER as u64
-            && offset.checked_add(TRAILER_SIZE as u64).is_some_and(|end| end <= self.source.size());
+        let inside = offset >= HEADER_BYTES as u64
+            && offset.checked_add(TRAILER_BYTES as u64).is_some_and(|end| end <= self.source.size());
         if !inside {
             return Ok(None);
         }
-        let mut bytes = [0; TRAILER_SIZE];
+        let mut bytes = [0; TRAILER_BYTES];
         self.source.read_at(offset, &mut bytes)?;
         Ok(Trailer::decode(&bytes))
     }
@@ -395,7 +395,7 @@ impl Log {
     }
 
     fn read_to_end(&mut self, after: u64) -> Result<()> {
-        let last = self.source.size().saturating_sub(TRAILER_SIZE as u64);
+        let last = self.source.size().saturating_sub(TRAILER_BYTES as u64);
         match self.trailer_at(last)? {
             Some(trailer) => self.read_indexes(last, trailer, after),
             None => Ok(()),
@@ -406,7 +406,7 @@ impl Log {
         let (mut trailer, mut place) = (last, at);
         let mut indexes = Vec::new();
         loop {
-            if trailer.length > LARGEST_INDEX {
+            if trailer.length > MAX_INDEX_BYTES {
                 return Err(Error::limit(format!("an index of {} bytes", trailer.length)).at(trailer.index));
             }
             let bytes = self.bytes(trailer.index, trailer.length)?;
@@ -432,12 +432,12 @@ impl Log {
             self.hidden = index.hidden;
             if place > after {
                 for (dataset, written) in &index.written {
-                    self.take(*dataset, written);
+                    self.add_writes(*dataset, written);
                 }
             }
         }
         self.trailer = at;
-        self.length = at + TRAILER_SIZE as u64;
+        self.length = at + TRAILER_BYTES as u64;
         self.ending = match (self.length == self.source.size(), last.closed) {
             (true, true) => Ending::Finished,
             (true, false) => Ending::Flushed,
@@ -446,7 +446,7 @@ impl Log {
         Ok(())
     }
 
-    fn take(&mut self, dataset: u32, written: &Written) {
+    fn add_writes(&mut self, dataset: u32, written: &DatasetWrites) {
         match self.written.iter_mut().find(|(number, _)| *number == dataset) {
             Some((_, known)) => known.append(written),
             None => self.written.push((dataset, written.clone())),
@@ -455,7 +455,7 @@ impl Log {
 
     /// Reads batch by batch, until one is incomplete.
     fn read_batches(&mut self, after: u64) -> Result<()> {
-        let mut at = HEADER as u64;
+        let mut at = HEADER_BYTES as u64;
         let mut known: Vec<(u64, Vec<u64>, usize)> = Vec::new();
         let mut next = 0;
         let mut closed = false;
@@ -463,7 +463,7 @@ impl Log {
             if let Some(trailer) = self.trailer_at(at)? {
                 self.trailer = at;
                 closed = trailer.closed;
-                at += TRAILER_SIZE as u64;
+                at += TRAILER_BYTES as u64;
                 continue;
             }
             let Some(batch) = self.batch_at(at)? else { break };
@@ -478,7 +478,7 @@ impl Log {
                         let definition = Definition::decode(&bytes)?;
                         let chunk = definition.chunk.clone().unwrap_or_default();
                         known.push((definition.element_size(), chunk, definition.dims.len()));
-                        self.defined.push(Defined { id: definition.id()?, bytes });
+                        self.defined.push(DatasetEntry { id: definition.id()?, bytes });
                     }
                     Body::Image => {
                         let (length, checksum) = (record.length, record.checksum);
@@ -515,9 +515,9 @@ impl Log {
                             let message = format!("{found} dimensions for a dataset of {rank}");
                             return Err(Error::corrupt(message).at(at));
                         }
-                        let mut written = Written::nothing(*rank);
+                        let mut written = DatasetWrites::nothing(*rank);
                         written.add(record, order, at, place, *element, chunk);
-                        self.take(record.dataset, &written);
+                        self.add_writes(record.dataset, &written);
                     }
                     _ => {}
                 }
@@ -539,8 +539,8 @@ impl Log {
     /// Returns the batch at an offset, if it is complete.
     fn batch_at(&self, at: u64) -> Result<Option<Batch>> {
         let size = self.source.size();
-        let mut fixed = [0; FIXED];
-        if at.saturating_add(FIXED as u64) > size {
+        let mut fixed = [0; FIXED_HEADER_BYTES];
+        if at.saturating_add(FIXED_HEADER_BYTES as u64) > size {
             return Ok(None);
         }
         self.source.read_at(at, &mut fixed)?;
@@ -576,11 +576,11 @@ impl Log {
         let mut pass = super::statistics::Pass::new(true, None);
         let mut done = 0;
         while done < length {
-            let step = STEP.min(length - done);
-            pass.check(&self.bytes(at + done, step)?);
+            let step = READ_BYTES.min(length - done);
+            pass.update_checksum(&self.bytes(at + done, step)?);
             done += step;
         }
-        Ok(pass.end().0)
+        Ok(pass.finish().0)
     }
 
     /// Compares all records with their checksums; returns the number of bytes checked.
@@ -588,14 +588,14 @@ impl Log {
     /// # Errors
     /// Corrupt, with the offset of the first damaged record; Truncated or Io.
     pub fn verify(&self) -> Result<u64> {
-        let (mut at, mut looked) = (HEADER as u64, 0);
+        let (mut at, mut looked) = (HEADER_BYTES as u64, 0);
         while at < self.length {
             if self.trailer_at(at)?.is_some() {
-                at += TRAILER_SIZE as u64;
+                at += TRAILER_BYTES as u64;
                 continue;
             }
-            let mut fixed = [0; FIXED];
-            if at + FIXED as u64 > self.length {
+            let mut fixed = [0; FIXED_HEADER_BYTES];
+            if at + FIXED_HEADER_BYTES as u64 > self.length {
                 return Err(Error::corrupt("no batch").at(at));
             }
             self.source.read_at(at, &mut fixed)?;
@@ -629,8 +629,8 @@ impl Log {
 impl Ticket {
     /// Encodes the ticket, to be sent to the committing process.
     #[must_use]
-    pub fn to_bytes(&self) -> [u8; Self::SIZE] {
-        let mut bytes = [0; Self::SIZE];
+    pub fn to_bytes(&self) -> [u8; Self::ENCODED_BYTES] {
+        let mut bytes = [0; Self::ENCODED_BYTES];
         bytes[..16].copy_from_slice(&self.writer.0);
         bytes[16..24].copy_from_slice(&self.trailer.to_le_bytes());
         bytes[24..].copy_from_slice(&self.hash);
@@ -642,8 +642,12 @@ impl Ticket {
     /// # Errors
     /// Invalid for a wrong number of bytes.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        if bytes.len() != Self::SIZE {
-            return Err(Error::invalid(format!("a ticket of {} bytes; it has {}", bytes.len(), Self::SIZE)));
+        if bytes.len() != Self::ENCODED_BYTES {
+            return Err(Error::invalid(format!(
+                "a ticket of {} bytes; it has {}",
+                bytes.len(),
+                Self::ENCODED_BYTES
+            )));
         }
         let mut cursor = Cursor::new(bytes, "ticket", 0);
         Ok(Self { writer: WriterId(cursor.array()?), trailer: cursor.u64()?, hash: cursor.array()? })

@@ -4,7 +4,7 @@
 use super::bucket::Bucket;
 use super::create::Stamp;
 use super::id::WriterId;
-use super::{folder_of, lock, log_of};
+use super::{lock, log_path, store_folder};
 use crate::companion::{self, Trust};
 use crate::io::positioned::write_all_at;
 use crate::io::{LocalFile, RemoteOptions, Source};
@@ -19,9 +19,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Maximum number of concurrent requests.
-const AT_ONCE: usize = 16;
+const MAX_CONCURRENT_REQUESTS: usize = 16;
 /// Maximum number of symbolic links that are followed, as in Linux.
-const MOST_LINKS: usize = 40;
+const MAX_SYMLINKS: usize = 40;
 
 /// Operations on a store's folder and on its file. Names are names of files in the folder.
 pub(crate) trait Folder: Debug {
@@ -99,33 +99,33 @@ pub(crate) trait Folder: Debug {
 
 /// Location of a store. Cheap to copy; made from a path, or from a [`SiteBuf`].
 #[derive(Debug, Clone, Copy)]
-pub struct Site<'a>(At<'a>);
+pub struct Site<'a>(SiteLocation<'a>);
 
 #[derive(Debug, Clone, Copy)]
-enum At<'a> {
+enum SiteLocation<'a> {
     Local(Local<'a>),
     Bucket(&'a Bucket),
 }
 
 /// Owned location of a store.
 #[derive(Debug, Clone)]
-pub struct SiteBuf(Kept);
+pub struct SiteBuf(OwnedSiteLocation);
 
 #[derive(Debug, Clone)]
-enum Kept {
+enum OwnedSiteLocation {
     Local(PathBuf),
     Bucket(Bucket),
 }
 
 impl<'a> From<&'a Path> for Site<'a> {
     fn from(path: &'a Path) -> Self {
-        Self(At::Local(Local(path)))
+        Self(SiteLocation::Local(Local(path)))
     }
 }
 
 impl<'a> From<&'a PathBuf> for Site<'a> {
     fn from(path: &'a PathBuf) -> Self {
-        Self(At::Local(Local(path)))
+        Self(SiteLocation::Local(Local(path)))
     }
 }
 
@@ -138,8 +138,8 @@ impl<'a> From<&'a SiteBuf> for Site<'a> {
 impl From<Site<'_>> for SiteBuf {
     fn from(site: Site<'_>) -> Self {
         Self(match site.0 {
-            At::Local(path) => Kept::Local(path.0.to_owned()),
-            At::Bucket(bucket) => Kept::Bucket(bucket.clone()),
+            SiteLocation::Local(path) => OwnedSiteLocation::Local(path.0.to_owned()),
+            SiteLocation::Bucket(bucket) => OwnedSiteLocation::Bucket(bucket.clone()),
         })
     }
 }
@@ -150,8 +150,8 @@ impl SiteBuf {
     pub fn find(name: &Path, remote: &RemoteOptions) -> Self {
         let found = Self::new(name, remote);
         match found.0 {
-            Kept::Local(path) => Self(Kept::Local(real_file(&path))),
-            Kept::Bucket(_) => found,
+            OwnedSiteLocation::Local(path) => Self(OwnedSiteLocation::Local(real_file(&path))),
+            OwnedSiteLocation::Bucket(_) => found,
         }
     }
 
@@ -162,8 +162,8 @@ impl SiteBuf {
     pub fn find_to_change(name: &Path, remote: &RemoteOptions) -> Result<Self> {
         let found = Self::new(name, remote);
         match found.0 {
-            Kept::Local(path) => Ok(Self(Kept::Local(output::target(&path)?))),
-            Kept::Bucket(_) => Ok(found),
+            OwnedSiteLocation::Local(path) => Ok(Self(OwnedSiteLocation::Local(output::target(&path)?))),
+            OwnedSiteLocation::Bucket(_) => Ok(found),
         }
     }
 
@@ -174,9 +174,9 @@ impl SiteBuf {
         let url =
             name.to_str().filter(|name| crate::io::local_path(name).as_deref() != Some(Path::new(name)));
         Self(match url.map(|url| (url, crate::io::local_path(url))) {
-            Some((url, None)) => Kept::Bucket(Bucket::new(url, remote)),
-            Some((_, Some(path))) => Kept::Local(path),
-            None => Kept::Local(name.to_owned()),
+            Some((url, None)) => OwnedSiteLocation::Bucket(Bucket::new(url, remote)),
+            Some((_, Some(path))) => OwnedSiteLocation::Local(path),
+            None => OwnedSiteLocation::Local(name.to_owned()),
         })
     }
 
@@ -184,18 +184,18 @@ impl SiteBuf {
     #[must_use]
     pub fn site(&self) -> Site<'_> {
         Site(match &self.0 {
-            Kept::Local(path) => At::Local(Local(path)),
-            Kept::Bucket(bucket) => At::Bucket(bucket),
+            OwnedSiteLocation::Local(path) => SiteLocation::Local(Local(path)),
+            OwnedSiteLocation::Bucket(bucket) => SiteLocation::Bucket(bucket),
         })
     }
 }
 
 impl<'a> Site<'a> {
     /// Returns the operations on this location.
-    pub(super) fn at(&self) -> &(dyn Folder + 'a) {
+    pub(super) fn operations(&self) -> &(dyn Folder + 'a) {
         match &self.0 {
-            At::Local(local) => local,
-            At::Bucket(bucket) => *bucket,
+            SiteLocation::Local(local) => local,
+            SiteLocation::Bucket(bucket) => *bucket,
         }
     }
 
@@ -203,8 +203,8 @@ impl<'a> Site<'a> {
     #[must_use]
     pub fn local(&self) -> Option<&'a Path> {
         match self.0 {
-            At::Local(local) => Some(local.0),
-            At::Bucket(_) => None,
+            SiteLocation::Local(local) => Some(local.0),
+            SiteLocation::Bucket(_) => None,
         }
     }
 
@@ -212,13 +212,17 @@ impl<'a> Site<'a> {
     #[must_use]
     pub fn bucket(&self) -> Option<&'a Bucket> {
         match self.0 {
-            At::Local(_) => None,
-            At::Bucket(bucket) => Some(bucket),
+            SiteLocation::Local(_) => None,
+            SiteLocation::Bucket(bucket) => Some(bucket),
         }
     }
 
     /// Maps a function over items, concurrently if each call waits for the network.
-    pub(super) fn each<T, R>(&self, things: &[T], work: impl Fn(&T) -> R + std::marker::Sync) -> Vec<R>
+    pub(super) fn map_concurrently<T, R>(
+        &self,
+        things: &[T],
+        work: impl Fn(&T) -> R + std::marker::Sync,
+    ) -> Vec<R>
     where
         T: std::marker::Sync,
         R: Send,
@@ -229,7 +233,7 @@ impl<'a> Site<'a> {
         let next = AtomicUsize::new(0);
         let done: Mutex<Vec<(usize, R)>> = Mutex::default();
         std::thread::scope(|scope| {
-            for _ in 0..things.len().min(AT_ONCE) {
+            for _ in 0..things.len().min(MAX_CONCURRENT_REQUESTS) {
                 scope.spawn(|| {
                     while let number = next.fetch_add(1, Ordering::Relaxed)
                         && let Some(thing) = things.get(number)
@@ -251,14 +255,14 @@ impl<'a> Site<'a> {
     /// Io.
     pub fn absolute(&self) -> Result<SiteBuf> {
         match self.0 {
-            At::Local(Local(path)) => {
+            SiteLocation::Local(Local(path)) => {
                 if let Some(url) = path.to_str().filter(|name| crate::io::local_path(name).is_none()) {
                     return Err(no_path(url));
                 }
                 let absolute = std::path::absolute(path).map_err(|error| refused("find", path, &error))?;
-                Ok(SiteBuf(Kept::Local(absolute)))
+                Ok(SiteBuf(OwnedSiteLocation::Local(absolute)))
             }
-            At::Bucket(bucket) => Ok(SiteBuf(Kept::Bucket(bucket.clone()))),
+            SiteLocation::Bucket(bucket) => Ok(SiteBuf(OwnedSiteLocation::Bucket(bucket.clone()))),
         }
     }
 }
@@ -269,7 +273,7 @@ impl<'a> Site<'a> {
 #[must_use]
 pub fn real_file(path: &Path) -> PathBuf {
     let mut at = path.to_owned();
-    for _ in 0..MOST_LINKS {
+    for _ in 0..MAX_SYMLINKS {
         let Ok(target) = fs::read_link(&at) else { return at };
         at = match at.parent() {
             Some(folder) => folder.join(target),
@@ -281,29 +285,29 @@ pub fn real_file(path: &Path) -> PathBuf {
 
 /// Reference to a log, by its path or by its writer.
 #[derive(Debug, Clone, Copy)]
-pub struct LogName<'a>(Named<'a>);
+pub struct LogName<'a>(LogReference<'a>);
 
 #[derive(Debug, Clone, Copy)]
-enum Named<'a> {
+enum LogReference<'a> {
     Path(&'a Path),
     Of(Site<'a>, WriterId),
 }
 
 impl<'a> From<&'a Path> for LogName<'a> {
     fn from(path: &'a Path) -> Self {
-        Self(Named::Path(path))
+        Self(LogReference::Path(path))
     }
 }
 
 impl<'a> From<&'a PathBuf> for LogName<'a> {
     fn from(path: &'a PathBuf) -> Self {
-        Self(Named::Path(path))
+        Self(LogReference::Path(path))
     }
 }
 
 impl<'a> From<(Site<'a>, WriterId)> for LogName<'a> {
     fn from((site, writer): (Site<'a>, WriterId)) -> Self {
-        Self(Named::Of(site, writer))
+        Self(LogReference::Of(site, writer))
     }
 }
 
@@ -311,10 +315,10 @@ impl LogName<'_> {
     /// Returns its path.
     pub(super) fn path(&self) -> PathBuf {
         match self.0 {
-            Named::Path(path) => path.to_owned(),
-            Named::Of(site, writer) => match site.local() {
-                Some(path) => log_of(path, writer),
-                None => site.at().place(&log_name(writer)),
+            LogReference::Path(path) => path.to_owned(),
+            LogReference::Of(site, writer) => match site.local() {
+                Some(path) => log_path(path, writer),
+                None => site.operations().place(&log_name(writer)),
             },
         }
     }
@@ -322,40 +326,40 @@ impl LogName<'_> {
 
 /// Owned reference to a log.
 #[derive(Debug, Clone)]
-pub(super) enum KeptName {
+pub(super) enum LogNameBuf {
     Path(PathBuf),
     Of(SiteBuf, WriterId),
 }
 
-impl From<LogName<'_>> for KeptName {
+impl From<LogName<'_>> for LogNameBuf {
     fn from(name: LogName<'_>) -> Self {
         match name.0 {
-            Named::Of(site, writer) if site.local().is_none() => Self::Of(site.into(), writer),
+            LogReference::Of(site, writer) if site.local().is_none() => Self::Of(site.into(), writer),
             _ => Self::Path(name.path()),
         }
     }
 }
 
-impl KeptName {
+impl LogNameBuf {
     /// Opens the log.
     pub(super) fn open(&self) -> Result<Arc<dyn Source>> {
         match self {
             Self::Path(path) => Ok(Arc::new(open_log(path)?)),
             Self::Of(site, writer) => match site.site().bucket() {
                 Some(bucket) => bucket.log(*writer),
-                None => site.site().at().open(&log_name(*writer)),
+                None => site.site().operations().open(&log_name(*writer)),
             },
         }
     }
 
     /// Opens another file of its folder.
-    pub(super) fn beside(&self, name: &str) -> Result<Arc<dyn Source>> {
+    pub(super) fn open_sibling(&self, name: &str) -> Result<Arc<dyn Source>> {
         match self {
             Self::Path(path) => {
                 let path = path.parent().unwrap_or(Path::new("")).join(name);
                 Ok(Arc::new(open_log(&path).map_err(|error| error.file(path.display()))?))
             }
-            Self::Of(site, _) => site.site().at().open(name),
+            Self::Of(site, _) => site.site().operations().open(name),
         }
     }
 }
@@ -372,11 +376,11 @@ fn open_log(path: &Path) -> Result<LocalFile> {
 /// Creates a log in the folder of the store of the file at `path`, and the folder if necessary. Nothing is
 /// written to a folder that another user made, or reached through a link that another user planted.
 pub(super) fn create_log(path: &Path, log: &Path) -> Result<fs::File> {
-    let (trust, at) = (Trust::of_writer(path), folder_of(path));
+    let (trust, at) = (Trust::of_writer(path), store_folder(path));
     // Before the file exists, its permissions do not say who else may write to the folder.
     let has_file = trust.has_file();
     let is_there = if has_file { trust.folder(&at)? } else { trust.folder_of_owner(&at)? };
-    if !is_there && let Err(error) = Site::from(path).at().make() {
+    if !is_there && let Err(error) = Site::from(path).operations().make() {
         // Another writer may have made it at this moment.
         if has_file || !trust.folder_of_owner(&at)? {
             return Err(error);
@@ -437,11 +441,11 @@ impl Folder for Local<'_> {
     }
 
     fn place(&self, name: &str) -> PathBuf {
-        folder_of(self.0).join(name)
+        store_folder(self.0).join(name)
     }
 
     fn make(&self) -> Result<()> {
-        let folder = folder_of(self.0);
+        let folder = store_folder(self.0);
         // If other users could have created the folder, they could change the data in it.
         if Trust::of_writer(self.0).folder(&folder)? {
             return Ok(());
@@ -456,7 +460,7 @@ impl Folder for Local<'_> {
     }
 
     fn list(&self) -> Result<Vec<String>> {
-        let folder = folder_of(self.0);
+        let folder = store_folder(self.0);
         if !Trust::of_path(self.0).folder(&folder)? {
             return self.is_a_path().map(|()| Vec::new());
         }
@@ -512,7 +516,7 @@ impl Folder for Local<'_> {
             write_all_at(&file, 0, bytes).and_then(|()| if sync { file.sync_all() } else { Ok(()) });
         written.map_err(|error| refused("write", &path, &error))?;
         if sync {
-            let folder = folder_of(self.0);
+            let folder = store_folder(self.0);
             fs::File::open(&folder)
                 .and_then(|folder| folder.sync_all())
                 .map_err(|error| refused("write out", &folder, &error))?;
@@ -582,7 +586,7 @@ mod tests {
         assert_eq!(site.local(), local.map(Path::new), "{name}");
         assert_eq!(site.bucket().is_none(), local.is_some(), "{name}");
         let path = local.unwrap_or(name);
-        assert_eq!(site.at().path(), Path::new(path));
+        assert_eq!(site.operations().path(), Path::new(path));
         let log = LogName::from((site, WriterId([1; 16])));
         let expected = format!("{path}.d/{}.log", WriterId([1; 16]));
         assert_eq!(log.path().to_str(), Some(&*expected));
@@ -626,8 +630,8 @@ mod tests {
         };
         let expected: Vec<u64> = things.iter().map(|thing| thing * thing).collect();
         for site in [bucket.site(), Site::from(Path::new("a.h5"))] {
-            assert_eq!(site.each(&things, wait), expected);
-            assert!(site.each(&[], wait).is_empty());
+            assert_eq!(site.map_concurrently(&things, wait), expected);
+            assert!(site.map_concurrently(&[], wait).is_empty());
         }
     }
 }

@@ -32,7 +32,7 @@ pub(super) fn write(writer: &Writer, store: StoreId, epoch: u64) -> Result<()> {
 /// Returns the store whose skeleton a file is, from its stamp; `None` without a stamp, or for one
 /// of an earlier version. The first [`STAMPED_WITHIN_BYTES`] of the file are enough.
 #[must_use]
-pub fn store_of(bytes: &[u8]) -> Option<StoreId> {
+pub fn read_store_id(bytes: &[u8]) -> Option<StoreId> {
     let start = bytes.get(..bytes.len().min(STAMPED_WITHIN_BYTES))?;
     let at = (0..start.len()).step_by(8).find(|at| start[*at..].starts_with(MAGIC))?;
     let rest = bytes.get(at + MAGIC.len() + size_of::<u64>()..)?.strip_prefix(STORE_MAGIC)?;
@@ -53,10 +53,10 @@ fn stamped(bytes: &[u8]) -> Option<u64> {
 ///
 /// # Errors
 /// Errors of reading the file.
-pub fn epoch_of(bytes: &[u8], file: &File) -> Result<Option<u64>> {
+pub fn read_epoch(bytes: &[u8], file: &File) -> Result<Option<u64>> {
     match stamped(bytes) {
         Some(epoch) => Ok(Some(epoch)),
-        None => Ok(Marker::all(file)?.into_iter().map(|(_, marker, _)| marker.epoch).max()),
+        None => Ok(Marker::find_all(file)?.into_iter().map(|(_, marker, _)| marker.epoch).max()),
     }
 }
 
@@ -94,8 +94,8 @@ mod tests {
                     .iter()
                     .any(|link| link.name.as_bytes() == b"g")
             );
-            assert_eq!(epoch_of(&bytes, &file).unwrap(), epoch);
-            assert_eq!(store_of(&bytes), epoch.map(|_| StoreId([7; 16])));
+            assert_eq!(read_epoch(&bytes, &file).unwrap(), epoch);
+            assert_eq!(read_store_id(&bytes), epoch.map(|_| StoreId([7; 16])));
         }
         assert_eq!(stamped(b""), None);
         assert_eq!(stamped(&MAGIC[..]), None);

@@ -3,7 +3,7 @@
 mod elements;
 
 use super::bytes::Out;
-use super::zones::Cut;
+use super::zones::ZonePattern;
 use crate::Result;
 use hyperchunk_format::Cursor;
 use hyperchunk_format::model::{ByteOrder, Class, Datatype};
@@ -77,9 +77,9 @@ pub struct Statistics {
 
 impl Statistics {
     /// Maximum encoded size in bytes.
-    pub(crate) const SIZE: usize = 57;
+    pub(crate) const MAX_ENCODED_BYTES: usize = 57;
     /// Minimum encoded size in bytes.
-    pub(crate) const LEAST: usize = 25;
+    pub(crate) const MIN_ENCODED_BYTES: usize = 25;
 
     /// Statistics of zero elements.
     pub const NONE: Self = Self { count: 0, nan: 0, min: None, max: None, sum: 0.0 };
@@ -166,11 +166,11 @@ impl Machine {
 /// Number type of a datatype's elements, and whether their bytes are swapped; `None` for other
 /// types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Looks(Option<(Machine, bool)>);
+pub(crate) struct NumberFormat(Option<(Machine, bool)>);
 
-impl Looks {
+impl NumberFormat {
     /// Returns the number type of a datatype. Types that are not plain numbers have no statistics.
-    pub(crate) fn of(datatype: &Datatype) -> Self {
+    pub(crate) fn from_datatype(datatype: &Datatype) -> Self {
         let (number, order) = match &datatype.class {
             Class::Float(float) => match datatype.size {
                 4 if *datatype == Datatype::ieee(4, float.order) => (Machine::F32, float.order),
@@ -204,9 +204,9 @@ impl Looks {
     }
 }
 
-impl Looks {
+impl NumberFormat {
     /// Returns whether such elements have statistics.
-    pub(super) fn any(self) -> bool {
+    pub(super) fn is_supported(self) -> bool {
         self.0.is_some()
     }
 
@@ -228,7 +228,7 @@ pub(crate) struct Pass<'a> {
     /// new maximum.
     low: Option<(&'a [u8], u64)>,
     high: Option<(&'a [u8], u64)>,
-    cut: Option<Cut>,
+    cut: Option<ZonePattern>,
     zones: Vec<Statistics>,
     /// Number of elements until the zone ends, and until the cutting pattern repeats.
     left: (u64, u64),
@@ -236,13 +236,13 @@ pub(crate) struct Pass<'a> {
 
 /// Number of bytes processed while they are in the processor's cache. A multiple of every element's
 /// size.
-pub(super) const BLOCK: usize = 128 << 10;
+pub(super) const BLOCK_BYTES: usize = 128 << 10;
 /// Number of bytes whose extremes are computed together. It bounds the second pass over data that
 /// have left the cache, which finds the positions. Also a multiple of every element's size.
-const PART: usize = 16 << 10;
+const PART_BYTES: usize = 16 << 10;
 
 impl<'a> Pass<'a> {
-    pub(crate) fn new(checksum: bool, statistics: Option<Looks>) -> Self {
+    pub(crate) fn new(checksum: bool, statistics: Option<NumberFormat>) -> Self {
         let blocks = checksum.then(Vec::new);
         let looks = statistics.and_then(|looks| looks.0);
         let (statistics, zones) = (Statistics::NONE, Vec::new());
@@ -251,7 +251,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Also computes statistics of zones.
-    pub(super) fn cut(mut self, cut: Option<Cut>) -> Self {
+    pub(super) fn with_zones(mut self, cut: Option<ZonePattern>) -> Self {
         self.left = cut.map_or((u64::MAX, u64::MAX), |cut| (cut.step.min(cut.of), cut.of));
         self.cut = cut;
         self
@@ -263,14 +263,14 @@ impl<'a> Pass<'a> {
     }
 
     /// Processes the next bytes: whole elements, and whole blocks unless they are the last.
-    pub(crate) fn look(&mut self, bytes: &'a [u8]) {
-        for block in bytes.chunks(BLOCK) {
-            self.check(block);
+    pub(crate) fn update(&mut self, bytes: &'a [u8]) {
+        for block in bytes.chunks(BLOCK_BYTES) {
+            self.update_checksum(block);
             let Some((number, swapped)) = self.looks else { continue };
             let mut rest = block;
             while !rest.is_empty() {
                 let room = usize::try_from(self.left.0).unwrap_or(usize::MAX).saturating_mul(number.size());
-                let (part, behind) = rest.split_at(room.min(rest.len()).min(PART));
+                let (part, behind) = rest.split_at(room.min(rest.len()).min(PART_BYTES));
                 let count = self.add(number, swapped, part);
                 rest = behind;
                 if let Some(cut) = self.cut {
@@ -278,7 +278,7 @@ impl<'a> Pass<'a> {
                     let all = if all == 0 { cut.of } else { all };
                     self.left = (if zone == 0 { cut.step.min(all) } else { zone }, all);
                     if zone == 0 {
-                        let zone = self.settle();
+                        let zone = self.end_zone();
                         self.zones.push(zone);
                     }
                 }
@@ -286,10 +286,10 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// As `look`, for the checksum only.
-    pub(super) fn check(&mut self, bytes: &[u8]) {
+    /// As `update`, for the checksum only.
+    pub(super) fn update_checksum(&mut self, bytes: &[u8]) {
         if let Some(blocks) = &mut self.blocks {
-            for block in bytes.chunks(BLOCK) {
+            for block in bytes.chunks(BLOCK_BYTES) {
                 blocks.extend_from_slice(&XxHash3_64::oneshot(block).to_le_bytes());
             }
         }
@@ -297,7 +297,7 @@ impl<'a> Pass<'a> {
 
     /// Adds elements to the zone; returns their number.
     fn add(&mut self, number: Machine, swapped: bool, part: &'a [u8]) -> u64 {
-        let found = elements::summary(number, swapped, part);
+        let found = elements::compute_statistics(number, swapped, part);
         let before = self.statistics.count;
         if let Some((low, _)) = found.min
             && self.statistics.min.is_none_or(|(known, _)| low.less(known))
@@ -315,12 +315,12 @@ impl<'a> Pass<'a> {
 
     /// Ends the current zone: returns its statistics with the positions of its extremes, and begins
     /// the next one.
-    fn settle(&mut self) -> Statistics {
+    fn end_zone(&mut self) -> Statistics {
         let mut zone = std::mem::replace(&mut self.statistics, Statistics::NONE);
         let Some((number, swapped)) = self.looks else { return zone };
         for (extreme, part) in [(&mut zone.min, self.low.take()), (&mut zone.max, self.high.take())] {
             if let (Some((value, place)), Some((part, before))) = (extreme, part) {
-                *place = before + elements::place_of(number, swapped, part, *value);
+                *place = before + elements::find_position(number, swapped, part, *value);
             }
         }
         zone
@@ -330,16 +330,16 @@ impl<'a> Pass<'a> {
     pub(super) fn zones(&mut self) -> Option<Vec<Statistics>> {
         self.cut?;
         if self.statistics.count > 0 {
-            let zone = self.settle();
+            let zone = self.end_zone();
             self.zones.push(zone);
         }
         Some(self.zones.clone())
     }
 
     /// Returns the checksum, 0 if none was requested, and the statistics.
-    pub(crate) fn end(mut self) -> (u64, Option<Statistics>) {
-        let last = self.settle();
-        let checksum = self.blocks.map_or(0, |blocks| of_blocks(&blocks));
+    pub(crate) fn finish(mut self) -> (u64, Option<Statistics>) {
+        let last = self.end_zone();
+        let checksum = self.blocks.map_or(0, |blocks| checksum_blocks(&blocks));
         let mut all = Statistics::NONE;
         self.zones.iter().chain([&last]).for_each(|zone| all.merge(zone));
         (checksum, self.looks.map(|_| all))
@@ -349,12 +349,12 @@ impl<'a> Pass<'a> {
 /// Returns the checksum of a payload: xxh3 of its only block, or xxh3 of the blocks' checksums.
 pub(super) fn checksum(bytes: &[u8]) -> u64 {
     let mut pass = Pass::new(true, None);
-    pass.check(bytes);
-    pass.end().0
+    pass.update_checksum(bytes);
+    pass.finish().0
 }
 
 /// Returns a nonzero checksum; 0 means that a record has no checksum.
-fn of_blocks(blocks: &[u8]) -> u64 {
+fn checksum_blocks(blocks: &[u8]) -> u64 {
     let checksum = match blocks.first_chunk() {
         Some(only) if blocks.len() == 8 => u64::from_le_bytes(*only),
         _ => XxHash3_64::oneshot(blocks),
@@ -376,10 +376,10 @@ mod tests {
                 value.to_le_bytes()
             });
         }
-        let looks = Looks::of(&Datatype::ieee(8, order));
+        let looks = NumberFormat::from_datatype(&Datatype::ieee(8, order));
         let mut pass = Pass::new(true, Some(looks));
-        pass.look(&bytes);
-        let (checksum, statistics) = pass.end();
+        pass.update(&bytes);
+        let (checksum, statistics) = pass.finish();
         assert_eq!(checksum, super::checksum(&bytes));
         let statistics = statistics.unwrap();
         let numbers = || values.iter().copied().filter(|value| !value.is_nan());
@@ -420,9 +420,12 @@ mod tests {
     fn large_integers_are_exact() {
         let values = [i64::MIN, -1, i64::MAX - 1, i64::MAX];
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-        let mut pass = Pass::new(false, Some(Looks::of(&Datatype::integer(8, true, ByteOrder::Little))));
-        pass.look(&bytes);
-        let found = pass.end().1.unwrap();
+        let mut pass = Pass::new(
+            false,
+            Some(NumberFormat::from_datatype(&Datatype::integer(8, true, ByteOrder::Little))),
+        );
+        pass.update(&bytes);
+        let found = pass.finish().1.unwrap();
         assert_eq!(found.min, Some((Extreme::Signed(i64::MIN), 0)));
         assert_eq!(found.max, Some((Extreme::Signed(i64::MAX), 3)));
     }
@@ -430,26 +433,30 @@ mod tests {
     #[test]
     #[ignore = "a measurement"]
     fn speed_pass() {
-        let block: Vec<u8> = (0..u32::try_from(BLOCK / 4).unwrap())
+        let block: Vec<u8> = (0..u32::try_from(BLOCK_BYTES / 4).unwrap())
             .flat_map(|at| ((at.wrapping_mul(2_654_435_761) >> 8) as f32).to_le_bytes())
             .collect();
-        let looks = Looks::of(&Datatype::ieee(4, ByteOrder::Little));
+        let looks = NumberFormat::from_datatype(&Datatype::ieee(4, ByteOrder::Little));
         for (name, looks, cut) in
             [("check", None, false), ("looks", Some(looks), false), ("cut", Some(looks), true)]
         {
             let mut best = f64::MAX;
             for _ in 0..300 {
                 let clock = std::time::Instant::now();
-                let cut = cut.then_some(Cut { step: 1 << 18, of: 1 << 40 });
-                let mut pass = Pass::new(true, looks).cut(cut);
+                let cut = cut.then_some(ZonePattern { step: 1 << 18, of: 1 << 40 });
+                let mut pass = Pass::new(true, looks).with_zones(cut);
                 for _ in 0..64 {
-                    pass.look(std::hint::black_box(&block));
+                    pass.update(std::hint::black_box(&block));
                 }
                 std::hint::black_box(pass.zones());
-                std::hint::black_box(pass.end());
+                std::hint::black_box(pass.finish());
                 best = best.min(clock.elapsed().as_secs_f64());
             }
-            println!("{name}: {:.2} us/MiB, {:.1} GB/s", best / 8.0 * 1e6, 64.0 * BLOCK as f64 / best / 1e9);
+            println!(
+                "{name}: {:.2} us/MiB, {:.1} GB/s",
+                best / 8.0 * 1e6,
+                64.0 * BLOCK_BYTES as f64 / best / 1e9
+            );
         }
     }
 }

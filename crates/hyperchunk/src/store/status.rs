@@ -1,12 +1,12 @@
 //! State of a store: epochs, logs, datasets and conflicts, for display and for programs.
 
-use super::link::Linked;
-use super::manifest::name_of;
+use super::link::LinkReport;
+use super::manifest::manifest_name;
 use super::scan::{Ending, Log};
 use super::site::{Site, log_name};
 use super::{
     BegunUpload, Bucket, Conflict, DatasetId, LogHeader, LogPart, Manifest, Marker, Statistics, StoreId,
-    WriterId, folder_of,
+    WriterId, store_folder,
 };
 use super::{commit, stamp};
 use crate::{ErrorKind, Result};
@@ -128,7 +128,7 @@ pub enum Skeleton {
         /// Number of the epoch.
         epoch: u64,
         /// State of its links.
-        linked: Linked,
+        linked: LinkReport,
         /// True if it was changed since.
         edited: bool,
     },
@@ -139,20 +139,20 @@ impl Status {
     ///
     /// # Errors
     /// Io; Corrupt if the newest epoch is damaged.
-    pub fn of<'a>(site: impl Into<Site<'a>>) -> Result<Self> {
+    pub fn read<'a>(site: impl Into<Site<'a>>) -> Result<Self> {
         let site = site.into();
         let newest = Manifest::newest(site)?;
         let numbers = Manifest::numbers(site)?;
-        let epochs = site.each(&numbers, |number| epoch(site, *number, newest.as_ref()));
+        let epochs = site.map_concurrently(&numbers, |number| epoch(site, *number, newest.as_ref()));
         let epochs = epochs.into_iter().collect::<Result<Vec<_>>>()?;
         let writers = commit::writers(site)?;
-        let logs = site.each(&writers, |writer| log(site, *writer, newest.as_deref()));
+        let logs = site.map_concurrently(&writers, |writer| log(site, *writer, newest.as_deref()));
         let mut logs = logs.into_iter().collect::<Result<Vec<_>>>()?;
         // Add the reason to logs that a commit would set aside.
         let waits =
             |log: &LogState| log.ending == Ending::Finished && log.damage.is_none() && log.waiting() > 0;
         let is_foreign = match &newest {
-            Some(newest) => matches!(commit::found(site, newest)?, commit::Found::Foreign),
+            Some(newest) => matches!(commit::skeleton_state(site, newest)?, commit::SkeletonState::Foreign),
             None => false,
         };
         if logs.iter().any(waits) && !is_foreign {
@@ -169,8 +169,8 @@ impl Status {
             None => Vec::new(),
         };
         Ok(Self {
-            path: site.at().path().to_owned(),
-            made: site.bucket().is_some() && !site.at().list()?.is_empty(),
+            path: site.operations().path().to_owned(),
+            made: site.bucket().is_some() && !site.operations().list()?.is_empty(),
             store: newest.as_ref().map(|newest| newest.store),
             log_bytes: logs.iter().map(|log| log.size).sum(),
             manifest_bytes: epochs.iter().map(|epoch| epoch.size).sum(),
@@ -187,7 +187,7 @@ impl Status {
     #[must_use]
     pub fn is_store(&self) -> bool {
         let any = !self.epochs.is_empty() || !self.logs.is_empty() || !self.uploads.is_empty();
-        any || self.made || folder_of(&self.path).is_dir()
+        any || self.made || store_folder(&self.path).is_dir()
     }
 
     /// Returns the state as JSON.
@@ -282,7 +282,7 @@ impl LogState {
 }
 
 fn epoch(site: Site<'_>, number: u64, newest: Option<&Arc<Manifest>>) -> Result<Epoch> {
-    let size = site.at().size(&name_of(number)).unwrap_or(0);
+    let size = site.operations().size(&manifest_name(number)).unwrap_or(0);
     let manifest = match newest.filter(|newest| newest.number == number) {
         Some(newest) => Ok(Arc::clone(newest)),
         None => Manifest::epoch(site, number),
@@ -326,7 +326,7 @@ fn log(site: Site<'_>, writer: WriterId, newest: Option<&Manifest>) -> Result<Lo
         ending: Ending::Unfinished,
         hidden: newest.is_some_and(|newest| newest.hidden.contains(&writer)),
         salvaged: known.is_some_and(|known| known.salvaged),
-        size: site.at().size(&log_name(writer)).unwrap_or(0),
+        size: site.operations().size(&log_name(writer)).unwrap_or(0),
         committed: known.map_or(0, |known| known.length),
         epoch: known.map_or(0, |known| known.epoch),
         runs: false,
@@ -357,7 +357,7 @@ fn runs(process: u32) -> bool {
 fn datasets(site: Site<'_>, newest: &Manifest) -> Result<Vec<DatasetState>> {
     let file = commit::skeleton(site, newest, false)?;
     let mut all = Vec::new();
-    for (place, marker, _) in Marker::all(&file)? {
+    for (place, marker, _) in Marker::find_all(&file)? {
         let Some(stored) = newest.dataset(&marker.dataset) else { continue };
         let mut statistics: Option<Statistics> = None;
         let mut complete = true;
@@ -375,7 +375,7 @@ fn datasets(site: Site<'_>, newest: &Manifest) -> Result<Vec<DatasetState>> {
             id: marker.dataset,
             path: place,
             extent: stored.extent.clone(),
-            bytes: super::link::bytes_of(stored)?,
+            bytes: super::link::dataset_bytes(stored)?,
             written: pieces().flat_map(|pieces| pieces.iter()).map(|piece| piece.length).sum(),
             pieces: pieces().map(super::PackedPieces::len).sum(),
             entries: pieces().map(super::PackedPieces::entries).sum(),
@@ -386,13 +386,13 @@ fn datasets(site: Site<'_>, newest: &Manifest) -> Result<Vec<DatasetState>> {
 }
 
 fn skeleton(site: Site<'_>, newest: Option<&Manifest>) -> Result<Skeleton> {
-    let file = match commit::at(site) {
+    let file = match commit::open_skeleton(site) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Skeleton::Missing),
         Err(_) => return Ok(Skeleton::Other),
     };
-    let bytes = site.at().file().ok();
-    let epoch = stamp::epoch_of(bytes.as_deref().unwrap_or_default(), &file)?;
+    let bytes = site.operations().file().ok();
+    let epoch = stamp::read_epoch(bytes.as_deref().unwrap_or_default(), &file)?;
     let same = |newest: &&Manifest| bytes.as_ref() == Some(&newest.image);
     // A store without datasets has no markers.
     let same = newest.filter(same);
@@ -400,9 +400,9 @@ fn skeleton(site: Site<'_>, newest: Option<&Manifest>) -> Result<Skeleton> {
         return Ok(Skeleton::Other);
     };
     let linked = match site.local() {
-        Some(path) => Linked::of(path)?,
+        Some(path) => LinkReport::examine(path)?,
         // Plain HDF5 does not read object stores, so nothing is linked.
-        None => Linked { unlinked: Marker::all(&file)?.len(), ..Linked::default() },
+        None => LinkReport { unlinked: Marker::find_all(&file)?.len(), ..LinkReport::default() },
     };
     let of_newest = newest.is_some_and(|newest| newest.number == epoch);
     Ok(Skeleton::Of { epoch, linked, edited: of_newest && same.is_none() })
@@ -413,7 +413,7 @@ mod tests {
     use super::*;
     use crate::store::commit::{CommitOptions, commit};
     use crate::store::tests::{Folder, options};
-    use crate::store::{Definition, LogWriter, Session, link, log_of};
+    use crate::store::{Definition, LogWriter, Session, link, log_path};
     use crate::write::Sync;
     use hyperchunk_format::model::{ByteOrder, Datatype};
     use std::fs;
@@ -422,7 +422,7 @@ mod tests {
     fn everything_is_shown() {
         let folder = Folder::new();
         let path = folder.0.join("a.h5");
-        let nothing = Status::of(&path).unwrap();
+        let nothing = Status::read(&path).unwrap();
         assert!(!nothing.is_store());
         assert_eq!((nothing.skeleton, nothing.store), (Skeleton::Missing, None));
         let definition = Definition::new("/g/a", Datatype::integer(1, false, ByteOrder::Little), vec![10]);
@@ -440,9 +440,9 @@ mod tests {
         commit(&path, &never).unwrap().unwrap();
         let (late, open) = (write(0, true), write(0, false));
         open.read_at(0, &mut [0]).unwrap();
-        let torn = log_of(&path, WriterId([9; 16]));
+        let torn = log_path(&path, WriterId([9; 16]));
         fs::write(&torn, b"HCLOG").unwrap();
-        let status = Status::of(&path).unwrap();
+        let status = Status::read(&path).unwrap();
         let state = |writer: WriterId| {
             let log = status.logs.iter().find(|log| log.writer == writer).unwrap();
             (log.state(), log.waiting() > 0)
@@ -459,7 +459,7 @@ mod tests {
         );
         assert_eq!(dataset.statistics.unwrap().count, 10);
         assert_eq!(status.conflicts.len(), 1);
-        let linked = Linked { linked: 1, ..Linked::default() };
+        let linked = LinkReport { linked: 1, ..LinkReport::default() };
         assert_eq!(status.skeleton, Skeleton::Of { epoch: 1, linked, edited: false });
         let json = status.to_json();
         assert_eq!(json["skeleton"]["linked"], 1);
@@ -469,7 +469,7 @@ mod tests {
         let unknown = Session::default().to_string();
         assert_eq!(logs.iter().filter(|log| log["session"] == *unknown).count(), 4);
         link::link(&path, link::Linking::Never, Sync::Never).unwrap();
-        assert!(matches!(Status::of(&path).unwrap().skeleton, Skeleton::Of { edited: true, .. }));
+        assert!(matches!(Status::read(&path).unwrap().skeleton, Skeleton::Of { edited: true, .. }));
         assert!(status.log_bytes > 400 && status.manifest_bytes > 400);
     }
 }

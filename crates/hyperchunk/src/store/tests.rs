@@ -163,7 +163,7 @@ fn a_manifest_comes_back_and_a_torn_one_is_no_epoch() {
         priority: -1,
     });
     let written = log.written[0].1.clone();
-    manifest.datasets.push(Stored {
+    manifest.datasets.push(StoredDataset {
         id,
         definition,
         extent: vec![1200, 900],

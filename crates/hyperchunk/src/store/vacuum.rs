@@ -5,9 +5,9 @@
 //! epochs need.
 
 use super::bucket::parts;
-use super::manifest::{name_of, number_of};
+use super::manifest::{manifest_name, parse_epoch_number};
 use super::site::{Folder as _, Site};
-use super::{BegunUpload, Bucket, Log, Manifest, WriterId, commit, folder_of, fragment, log_of};
+use super::{BegunUpload, Bucket, Log, Manifest, WriterId, commit, fragment, log_path, store_folder};
 use crate::{Error, ErrorKind, Result};
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -38,7 +38,7 @@ impl Default for VacuumOptions {
 /// Result of garbage collection.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub struct Vacuumed {
+pub struct VacuumReport {
     /// Deleted files.
     pub files: Vec<PathBuf>,
     /// Their total size in bytes.
@@ -54,11 +54,11 @@ pub struct Vacuumed {
 ///
 /// # Errors
 /// NotFound if nothing was ever committed; Io. Files deleted before the error stay deleted.
-pub fn vacuum<'a>(site: impl Into<Site<'a>>, options: &VacuumOptions) -> Result<Vacuumed> {
+pub fn vacuum<'a>(site: impl Into<Site<'a>>, options: &VacuumOptions) -> Result<VacuumReport> {
     let site = site.into();
     let newest = Manifest::newest(site)?.ok_or_else(|| {
         Error::new(ErrorKind::NotFound, "there is no store, or nothing of it was committed")
-            .file(site.at().path().display())
+            .file(site.operations().path().display())
     })?;
     let numbers = Manifest::numbers(site)?;
     let mut kept: HashSet<u64> = HashSet::from([newest.number]);
@@ -70,10 +70,10 @@ pub fn vacuum<'a>(site: impl Into<Site<'a>>, options: &VacuumOptions) -> Result<
     for number in numbers.iter().rev().filter(|number| **number != newest.number) {
         match Manifest::epoch(site, *number) {
             Ok(epoch) if epochs.len() < options.epochs.max(1) || kept.contains(number) => epochs.push(epoch),
-            Ok(_) => gone.push(name_of(*number)),
+            Ok(_) => gone.push(manifest_name(*number)),
             // Its commit was stopped.
             Err(error) if matches!(error.kind(), ErrorKind::Truncated | ErrorKind::Corrupt) => {
-                gone.push(name_of(*number));
+                gone.push(manifest_name(*number));
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(error),
@@ -93,7 +93,7 @@ pub fn vacuum<'a>(site: impl Into<Site<'a>>, options: &VacuumOptions) -> Result<
     }
     match site.bucket() {
         Some(bucket) => in_bucket(bucket, &gone, &writers, options),
-        None => on_this_machine(site.at().path(), &gone, &writers, options),
+        None => on_this_machine(site.operations().path(), &gone, &writers, options),
     }
 }
 
@@ -103,19 +103,20 @@ fn in_bucket(
     epochs: &[String],
     writers: &[WriterId],
     options: &VacuumOptions,
-) -> Result<Vacuumed> {
-    let mut vacuumed = Vacuumed::default();
-    let all = bucket.listed()?;
+) -> Result<VacuumReport> {
+    let mut vacuumed = VacuumReport::default();
+    let all = bucket.list_objects()?;
     let changed: HashMap<&str, SystemTime> =
         all.iter().map(|listed| (&*listed.name, listed.modified)).collect();
     for listed in &all {
-        let of_writer = parts::writer_of(&listed.name).is_some_and(|writer| writers.contains(&writer));
+        let of_writer = parts::parse_writer(&listed.name).is_some_and(|writer| writers.contains(&writer));
         if !of_writer && !epochs.contains(&listed.name) {
             continue;
         }
         // The age of an epoch counts from the next one: writers that are not visible yet may have
         // started from it.
-        let next = number_of(&listed.name).and_then(|number| changed.get(&*name_of(number + 1)));
+        let next =
+            parse_epoch_number(&listed.name).and_then(|number| changed.get(&*manifest_name(number + 1)));
         let last = next.copied().unwrap_or(listed.modified);
         if last.elapsed().unwrap_or_default() < options.grace {
             vacuumed.young += 1;
@@ -135,7 +136,7 @@ fn in_bucket(
         if !options.dry {
             bucket.abort(&begun)?;
         }
-        vacuumed.files.push(bucket.place(&parts::name_of(begun.writer, begun.from)));
+        vacuumed.files.push(bucket.place(&parts::part_name(begun.writer, begun.from)));
     }
     Ok(vacuumed)
 }
@@ -145,20 +146,20 @@ fn on_this_machine(
     epochs: &[String],
     writers: &[WriterId],
     options: &VacuumOptions,
-) -> Result<Vacuumed> {
-    let mut gone: Vec<PathBuf> = epochs.iter().map(|name| folder_of(path).join(name)).collect();
+) -> Result<VacuumReport> {
+    let mut gone: Vec<PathBuf> = epochs.iter().map(|name| store_folder(path).join(name)).collect();
     for writer in writers {
-        gone.push(log_of(path, *writer));
-        gone.extend(fragment::all_of(path, *writer));
+        gone.push(log_path(path, *writer));
+        gone.extend(fragment::find_fragments(path, *writer));
     }
     gone.extend(temporaries(path)?);
-    let mut vacuumed = Vacuumed::default();
+    let mut vacuumed = VacuumReport::default();
     let age = |file: &Path| fs::metadata(file).and_then(|it| it.modified()).ok()?.elapsed().ok();
     for file in gone {
         let Ok(metadata) = fs::metadata(&file) else { continue };
         // The age of an epoch counts from the next one: writers that are not visible yet may have
         // started from it.
-        let number = file.file_name().and_then(|name| name.to_str()).and_then(number_of);
+        let number = file.file_name().and_then(|name| name.to_str()).and_then(parse_epoch_number);
         let last = number.map_or_else(|| file.clone(), |number| Manifest::path(path, number + 1));
         if age(&last).or_else(|| age(&file)).unwrap_or_default() < options.grace {
             vacuumed.young += 1;
@@ -203,10 +204,11 @@ fn temporaries(path: &Path) -> Result<Vec<PathBuf>> {
 ///
 /// # Errors
 /// Io.
-pub fn is_tidy(path: &Path) -> Result<bool> {
+pub fn has_no_garbage(path: &Path) -> Result<bool> {
     let path = &*super::real_file(path);
     let is_file = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_file());
-    let files = fs::read_dir(folder_of(path)).map_or(0, |entries| entries.flatten().filter(is_file).count());
+    let files =
+        fs::read_dir(store_folder(path)).map_or(0, |entries| entries.flatten().filter(is_file).count());
     let newest = Manifest::newest(path)?;
     Ok(newest.is_none_or(|newest| files <= newest.logs.len() + 1))
 }
@@ -252,7 +254,7 @@ mod tests {
         let more = write(&path, Mode::Join, 4);
         more.close().unwrap();
         commits(&path);
-        fs::write(log_of(&path, WriterId([1; 16])), b"HCL").unwrap();
+        fs::write(log_path(&path, WriterId([1; 16])), b"HCL").unwrap();
         let temporary = folder.0.join(format!("a.h5.{}.new", WriterId([2; 16])));
         fs::write(&temporary, b"x").unwrap();
         fs::write(folder.0.join("a.h5.mine.new"), b"x").unwrap();
@@ -264,7 +266,7 @@ mod tests {
         // The epoch that the open writer started from is kept, with the log that it needs.
         assert!(Manifest::epoch(&path, 1).is_ok() && old.log().exists());
         assert!(Manifest::epoch(&path, 2).is_err() && !temporary.exists());
-        assert!(!log_of(&path, WriterId([1; 16])).exists() && anew.log().exists());
+        assert!(!log_path(&path, WriterId([1; 16])).exists() && anew.log().exists());
         assert!(folder.0.join("a.h5.mine.new").exists());
         joined.close().unwrap();
         // The writer's file no longer exists. The log and its epoch are kept until the log is moved
@@ -277,9 +279,9 @@ mod tests {
         assert_eq!(commits(&path), 4);
         let done = vacuum(&path, &now()).unwrap();
         assert_eq!(done.files.len(), 3, "{done:?}");
-        assert!(!old.log().exists() && is_tidy(&path).unwrap());
+        assert!(!old.log().exists() && has_no_garbage(&path).unwrap());
         let newest = Manifest::newest(&path).unwrap().unwrap();
-        assert!(newest.logs.iter().all(|log| log_of(&path, log.writer).exists()));
+        assert!(newest.logs.iter().all(|log| log_path(&path, log.writer).exists()));
         assert_eq!(write(&path, Mode::Join, 5).close().map(|_| commits(&path)).unwrap(), 5);
         assert_eq!(vacuum(&path, &VacuumOptions { epochs: 2, ..now() }).unwrap().files, [] as [PathBuf; 0]);
     }

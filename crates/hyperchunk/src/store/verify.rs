@@ -9,7 +9,7 @@ use std::collections::HashSet;
 /// Result of a verification.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub struct Verified {
+pub struct VerifyReport {
     /// Number of logs.
     pub logs: usize,
     /// Number of bytes that match.
@@ -23,7 +23,7 @@ pub struct Verified {
 ///
 /// # Errors
 /// Io; Corrupt if the newest epoch is damaged.
-pub fn verify<'a>(site: impl Into<Site<'a>>) -> Result<Verified> {
+pub fn verify<'a>(site: impl Into<Site<'a>>) -> Result<VerifyReport> {
     let site = site.into();
     let newest = Manifest::newest(site)?;
     let there: HashSet<WriterId> = writers(site)?.into_iter().collect();
@@ -33,7 +33,7 @@ pub fn verify<'a>(site: impl Into<Site<'a>>) -> Result<Verified> {
         there.iter().copied().filter(|writer| !hidden.contains(writer)).chain(needed).collect();
     all.sort_unstable();
     all.dedup();
-    let mut verified = Verified::default();
+    let mut verified = VerifyReport::default();
     for writer in all {
         verified.logs += 1;
         let name = LogName::from((site, writer));

@@ -5,11 +5,11 @@
 //! rows. As a dataset of its own, a block is one segment, regardless of its shape.
 
 use super::fragment::{inside, is_in};
-use super::link::Unlinked;
+use super::link::UnlinkedReason;
 use super::log::is_of_members;
-use super::manifest::Stored;
+use super::manifest::StoredDataset;
 use super::overlap::layers;
-use super::pack::slab_of;
+use super::pack::block_extent;
 use super::{Definition, Marker, Place, Slab};
 use crate::write::{DatasetOptions, NewLayout, NodeId, Writer};
 use crate::{Error, Result};
@@ -27,7 +27,7 @@ const MAX_BOXES: usize = 1 << 14;
 /// Maximum of the number of blocks times the number of member groups that pieces hold separately.
 const MAX_PARTS: usize = 1 << 14;
 /// Approximate size in bytes of a chunk in a block of fill values.
-const FILL_CHUNK: u64 = 16 << 10;
+const FILL_CHUNK_BYTES: u64 = 16 << 10;
 /// Name of the group in the root group that contains the blocks.
 pub(crate) const GROUP: &[u8] = b".hyperchunk-store";
 
@@ -100,10 +100,10 @@ impl Candidate {
 /// Returns the blocks that a dataset consists of, at most `room` of them. `name` returns the file
 /// name of a log or of a fragment.
 pub(super) fn blocks(
-    stored: &Stored,
+    stored: &StoredDataset,
     room: usize,
     name: &dyn Fn(u32, Option<&Definition>) -> Option<Name>,
-) -> Result<std::result::Result<Blocks, Unlinked>> {
+) -> Result<std::result::Result<Blocks, UnlinkedReason>> {
     let mut found: Vec<Candidate> = Vec::new();
     for layer in layers(stored) {
         let is_plain = match layer.piece.place {
@@ -111,7 +111,7 @@ pub(super) fn blocks(
             Place::Chunk { .. } => stored.definition.pipeline.is_empty(),
         };
         if !is_plain {
-            return Ok(Err(Unlinked::Chunks));
+            return Ok(Err(UnlinkedReason::Chunks));
         }
         let (slab, seen) = (layer.piece.slab, layer.seen);
         let place = layer.piece.place;
@@ -121,23 +121,23 @@ pub(super) fn blocks(
             continue;
         }
         if found.len() >= MAX_BLOCKS.min(room) {
-            return Ok(Err(Unlinked::Segments));
+            return Ok(Err(UnlinkedReason::Segments));
         }
         found.push(next);
     }
-    let atoms = match Atoms::of(&stored.definition.datatype, &found) {
+    let atoms = match Atoms::from_datatype(&stored.definition.datatype, &found) {
         Some(atoms) if found.len().saturating_mul(atoms.0.len()) <= MAX_PARTS => atoms,
-        Some(_) => return Ok(Err(Unlinked::Segments)),
-        None => return Ok(Err(Unlinked::Fields)),
+        Some(_) => return Ok(Err(UnlinkedReason::Segments)),
+        None => return Ok(Err(UnlinkedReason::Fields)),
     };
     let mut all = Vec::new();
     let mut boxes = 0;
     for (number, candidate) in found.iter().enumerate() {
-        let shown = atoms.shown(candidate.place, &candidate.seen, &found[number + 1..]);
+        let shown = atoms.visible_parts(candidate.place, &candidate.seen, &found[number + 1..]);
         for (members, seen) in shown {
             boxes += seen.len();
             if boxes > MAX_BOXES || all.len() >= MAX_BLOCKS.min(room) {
-                return Ok(Err(Unlinked::Segments));
+                return Ok(Err(UnlinkedReason::Segments));
             }
             let log = stored.parts.get(candidate.part).map_or(0, |part| part.log);
             let definition = is_in(candidate.offset).then_some(&stored.definition);
@@ -153,17 +153,17 @@ pub(super) fn blocks(
         // libhdf5 considers an element with any mapping complete, so unwritten members are mapped
         // as well.
         let slab = Slab::new(vec![0; stored.extent.len()], stored.extent.clone());
-        for (members, seen) in atoms.shown(Place::Raw, &slab, &found) {
+        for (members, seen) in atoms.visible_parts(Place::Raw, &slab, &found) {
             boxes += seen.len();
             if boxes > MAX_BOXES || all.len() >= MAX_BLOCKS.min(room) {
-                return Ok(Err(Unlinked::Segments));
+                return Ok(Err(UnlinkedReason::Segments));
             }
             let members = atoms.datatype(&stored.definition.datatype, Place::Raw, &members);
             all.push(Block { slab: slab.clone(), file: None, seen, members });
         }
     }
     if all.is_empty() && room == 0 {
-        return Ok(Err(Unlinked::Segments));
+        return Ok(Err(UnlinkedReason::Segments));
     }
     if all.is_empty() {
         let slab = Slab::new(vec![0; stored.extent.len()], stored.extent.clone());
@@ -181,7 +181,7 @@ struct Atoms(Vec<Vec<usize>>, Vec<Range<u64>>);
 
 impl Atoms {
     /// Forms the groups; `None` if some fields are not whole members.
-    fn of(datatype: &Datatype, found: &[Candidate]) -> Option<Self> {
+    fn from_datatype(datatype: &Datatype, found: &[Candidate]) -> Option<Self> {
         let mut ranges: Vec<(u64, u64)> = found
             .iter()
             .filter(|candidate| candidate.place.is_fields())
@@ -212,7 +212,7 @@ impl Atoms {
     }
 
     /// Returns whether a piece has the members of a group.
-    fn has(&self, place: Place, atom: &[usize]) -> bool {
+    fn has_members(&self, place: Place, atom: &[usize]) -> bool {
         let Some(member) = atom.first().and_then(|number| self.1.get(*number)) else { return true };
         let range = place.range(u64::MAX);
         range.start <= member.start && member.end <= range.end
@@ -220,12 +220,14 @@ impl Atoms {
 
     /// Returns the visible parts of a box of a piece that others overlap: members, and the boxes in
     /// which they are visible.
-    fn shown(&self, place: Place, slab: &Slab, over: &[Candidate]) -> Vec<(Vec<usize>, Vec<Slab>)> {
+    fn visible_parts(&self, place: Place, slab: &Slab, over: &[Candidate]) -> Vec<(Vec<usize>, Vec<Slab>)> {
         let mut shown: Vec<(Vec<usize>, Vec<Slab>)> = Vec::new();
-        for atom in self.0.iter().filter(|atom| self.has(place, atom)) {
+        for atom in self.0.iter().filter(|atom| self.has_members(place, atom)) {
             let mut seen = vec![slab.clone()];
-            for over in over.iter().filter(|over| meet(slab, &over.seen) && self.has(over.place, atom)) {
-                seen = seen.iter().flat_map(|slab| without(slab, &over.seen)).collect();
+            for over in
+                over.iter().filter(|over| intersects(slab, &over.seen) && self.has_members(over.place, atom))
+            {
+                seen = seen.iter().flat_map(|slab| subtract(slab, &over.seen)).collect();
             }
             match shown.iter_mut().find(|(_, known)| *known == seen) {
                 _ if seen.is_empty() => {}
@@ -256,13 +258,13 @@ impl Atoms {
 }
 
 /// Returns whether two boxes have an element in common.
-fn meet(one: &Slab, other: &Slab) -> bool {
+fn intersects(one: &Slab, other: &Slab) -> bool {
     let both = one.start.iter().zip(&one.count).zip(other.start.iter().zip(&other.count));
     both.into_iter().all(|((a, n), (b, m))| *a < b.saturating_add(*m) && *b < a.saturating_add(*n))
 }
 
 /// Subtracts a box from another.
-fn without(slab: &Slab, over: &Slab) -> Vec<Slab> {
+fn subtract(slab: &Slab, over: &Slab) -> Vec<Slab> {
     let Some(common) = slab.intersection(over) else { return vec![slab.clone()] };
     let mut left = Vec::new();
     let mut rest = slab.clone();
@@ -296,7 +298,9 @@ pub(super) fn make(
         let max = dims.iter().copied().map(Some).collect();
         let layout = match &block.file {
             Some(file) => NewLayout::External(vec![file.clone()]),
-            None if block.members.is_some() => NewLayout::Chunked(slab_of(&dims, datatype.size, FILL_CHUNK)),
+            None if block.members.is_some() => {
+                NewLayout::Chunked(block_extent(&dims, datatype.size, FILL_CHUNK_BYTES))
+            }
             None => NewLayout::Contiguous,
         };
         let dataspace = Dataspace::Simple { dims: dims.clone(), max };
@@ -316,7 +320,7 @@ pub(super) fn make(
             // it reads the others as regular data, and combines their members with those from other
             // blocks.
             let zeros = vec![0; usize::try_from(datatype.size).unwrap_or_default()];
-            let chunk = slab_of(&dims, datatype.size, FILL_CHUNK).iter().product::<u64>();
+            let chunk = block_extent(&dims, datatype.size, FILL_CHUNK_BYTES).iter().product::<u64>();
             let one = blocks.fill.as_deref().unwrap_or(&zeros);
             made.write_chunk(
                 &vec![0; dims.len()],
@@ -388,12 +392,12 @@ mod tests {
                     Slab::new(start, (0..rank).map(|_| 1 + random(4)).collect::<Vec<_>>())
                 };
                 let (one, other) = (slab(), slab());
-                let left = without(&one, &other);
-                assert_eq!(meet(&one, &other), one.intersection(&other).is_some(), "{rank} {round}");
+                let left = subtract(&one, &other);
+                assert_eq!(intersects(&one, &other), one.intersection(&other).is_some(), "{rank} {round}");
                 for (number, part) in left.iter().enumerate() {
                     assert!(part.intersection(&other).is_none() && !part.count.contains(&0));
                     assert_eq!(part.intersection(&one).as_ref(), Some(part));
-                    assert!(left[number + 1..].iter().all(|next| !meet(part, next)), "{rank} {round}");
+                    assert!(left[number + 1..].iter().all(|next| !intersects(part, next)), "{rank} {round}");
                 }
                 let common = one.intersection(&other).map_or(0, |common| common.elements().unwrap());
                 let sum: u64 = left.iter().map(|part| part.elements().unwrap()).sum();

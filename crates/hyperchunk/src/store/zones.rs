@@ -4,20 +4,20 @@
 //! several boxes. Consecutive small records share a zone.
 
 use super::bytes::{Out, count, number};
-use super::page::{MOST_ENTRIES, PageHead, PageKind};
+use super::page::{MAX_PAGE_ENTRIES, PageHead, PageKind};
 use super::piece::Slab;
 use super::statistics::Statistics;
 use crate::{Error, Result};
 use hyperchunk_format::Cursor;
 
 /// Approximate size in bytes of the zones of a large record.
-const GRAIN: u64 = 1 << 20;
+const ZONE_BYTES: u64 = 1 << 20;
 /// Maximum number of zones of a record.
-const MOST: u64 = 2048;
+const MAX_RECORD_ZONES: u64 = 2048;
 /// Maximum number of records that may be waiting when a page is made.
-const WAITING: u64 = super::log::RECORDS as u64;
+const MAX_PENDING_RECORDS: u64 = super::log::MAX_BUFFERED_RECORDS as u64;
 /// Maximum size in bytes of small records that share a zone.
-const SHARED: u64 = 64 << 10;
+const MAX_SHARED_BYTES: u64 = 64 << 10;
 
 /// Zones of a record, or one zone of consecutive records.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,15 +48,15 @@ pub(super) struct Zones {
 /// Pattern of cutting a record into zones: after every `step` elements, restarting after every
 /// `of`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Cut {
+pub(super) struct ZonePattern {
     pub(super) step: u64,
     pub(super) of: u64,
 }
 
-impl Cut {
+impl ZonePattern {
     /// Chooses the pattern such that zones of a box are boxes.
-    pub(super) fn of(boxes: &[Slab], element: u64, bytes: u64) -> Option<Self> {
-        let grain = GRAIN.max(bytes / MOST * 2);
+    pub(super) fn for_boxes(boxes: &[Slab], element: u64, bytes: u64) -> Option<Self> {
+        let grain = ZONE_BYTES.max(bytes / MAX_RECORD_ZONES * 2);
         if bytes <= grain || element == 0 {
             return None;
         }
@@ -77,7 +77,7 @@ impl Cut {
 impl Zones {
     /// Returns whether the zones should be written to a page before more are added.
     pub(super) fn is_full(&self) -> bool {
-        self.count + WAITING + MOST > MOST_ENTRIES
+        self.count + MAX_PENDING_RECORDS + MAX_RECORD_ZONES > MAX_PAGE_ENTRIES
     }
 
     /// Adds a record of `bytes` bytes, with its zones if it was cut into some.
@@ -95,7 +95,8 @@ impl Zones {
             return;
         };
         for slab in boxes {
-            self.around = Some(self.around.take().map_or_else(|| slab.clone(), |around| around.around(slab)));
+            self.around =
+                Some(self.around.take().map_or_else(|| slab.clone(), |around| around.bounding_box(slab)));
         }
         self.statistics.get_or_insert(Statistics::NONE).merge(all);
         if let Some(zones) = cut.filter(|zones| zones.len() > 1) {
@@ -105,7 +106,8 @@ impl Zones {
             return;
         }
         let shared = self.shared.filter(|(rows, _)| *rows == append);
-        let both = shared.map(|(_, shared)| shared.saturating_add(bytes)).filter(|both| *both <= SHARED);
+        let both =
+            shared.map(|(_, shared)| shared.saturating_add(bytes)).filter(|both| *both <= MAX_SHARED_BYTES);
         match self.entries.last_mut().zip(both) {
             Some((Entry { last, zones, .. }, both)) => {
                 *last = order;
@@ -164,9 +166,9 @@ pub(super) fn decode(bytes: &[u8], head: &PageHead, offset: u64) -> Result<Vec<E
         let Some((first, last)) = ends else {
             return Err(cursor.error("records of a page that are not in order".to_owned()));
         };
-        let many = count(&mut cursor, Statistics::LEAST)?;
+        let many = count(&mut cursor, Statistics::MIN_ENCODED_BYTES)?;
         all = all.saturating_add(many as u64);
-        if many == 0 || all > MOST_ENTRIES || (many > 1 && first != last) {
+        if many == 0 || all > MAX_PAGE_ENTRIES || (many > 1 && first != last) {
             return Err(cursor.error(format!("{many} zones of {} records", last - first + 1)));
         }
         let zones = (0..many).map(|_| Statistics::decode(&mut cursor)).collect::<Result<_>>()?;
@@ -182,7 +184,7 @@ pub(super) fn decode(bytes: &[u8], head: &PageHead, offset: u64) -> Result<Vec<E
 mod tests {
     use super::*;
 
-    fn of(count: u64) -> Statistics {
+    fn empty(count: u64) -> Statistics {
         Statistics { count, ..Statistics::NONE }
     }
 
@@ -191,8 +193,8 @@ mod tests {
         let mut zones = Zones::default();
         for (order, bytes, cut) in records {
             let slab = Slab::new([*order], [1]);
-            let cut = (*cut > 0).then(|| vec![of(1); *cut]);
-            zones.add(*order, (&[slab], false), bytes.unwrap_or(9), bytes.map(of).as_ref(), cut);
+            let cut = (*cut > 0).then(|| vec![empty(1); *cut]);
+            zones.add(*order, (&[slab], false), bytes.unwrap_or(9), bytes.map(empty).as_ref(), cut);
         }
         let (head, statistics, bytes) = zones.take(99).unwrap();
         assert_eq!((head.complete, head.first), (complete, 0));
@@ -221,7 +223,7 @@ mod tests {
             let boxes: Vec<Slab> =
                 counts.iter().map(|count| Slab::new(vec![0; count.len()], *count)).collect();
             let bytes = boxes.iter().map(|slab| slab.elements().unwrap() * element).sum();
-            Cut::of(&boxes, element, bytes).map(|cut| (cut.step, cut.of))
+            ZonePattern::for_boxes(&boxes, element, bytes).map(|cut| (cut.step, cut.of))
         };
         assert_eq!(cut(&[&[1 << 18]], 4), None);
         assert_eq!(cut(&[&[1 << 20]], 4), Some((1 << 18, 1 << 20)));
@@ -229,6 +231,6 @@ mod tests {
         assert_eq!(cut(&[&[3, 1000, 1000]], 8), Some((125 * 1000, 1_000_000)));
         assert_eq!(cut(&[&[1 << 18], &[1 << 18]], 4), Some((1 << 18, u64::MAX)));
         let many = cut(&[&[1 << 36]], 4).unwrap();
-        assert!((1 << 36) / many.0 <= MOST);
+        assert!((1 << 36) / many.0 <= MAX_RECORD_ZONES);
     }
 }

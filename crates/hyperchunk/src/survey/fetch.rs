@@ -7,9 +7,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// Maximum gap in bytes between ranges that are fetched together.
-const GAP: u64 = 64 << 10;
+const MAX_GAP_BYTES: u64 = 64 << 10;
 /// Maximum size of a request, in bytes.
-const LARGEST: u64 = 8 << 20;
+const MAX_REQUEST_BYTES: u64 = 8 << 20;
 
 /// Source of ranges of a file.
 pub(crate) trait Fetch {
@@ -40,7 +40,7 @@ impl Fetch for SourceFetch<'_> {
             }
             return Ok(());
         };
-        let requests = joined(ranges, GAP, LARGEST);
+        let requests = joined(ranges, MAX_GAP_BYTES, MAX_REQUEST_BYTES);
         let asked: Vec<Range<u64>> = requests.iter().map(|(request, _)| request.clone()).collect();
         remote.fetch(&asked, &mut |number, bytes| {
             let Some((request, wanted)) = requests.get(number) else { return Ok(()) };
@@ -53,35 +53,35 @@ impl Fetch for SourceFetch<'_> {
     }
 }
 
-/// Size in bytes of a block of [`Kept`], and maximum number of blocks.
-const BLOCK: u64 = 64 << 10;
-const BLOCKS: usize = 4096;
+/// Size in bytes of a block of [`BlockCache`], and maximum number of blocks.
+const BLOCK_BYTES: u64 = 64 << 10;
+const MAX_BLOCKS: usize = 4096;
 
 /// Cache of fetched blocks, so that several surveys of one file fetch them once.
-pub(crate) struct Kept<'s> {
+pub(crate) struct BlockCache<'s> {
     source: SourceFetch<'s>,
     blocks: HashMap<u64, Arc<[u8]>>,
 }
 
-impl<'s> Kept<'s> {
+impl<'s> BlockCache<'s> {
     pub(crate) fn new(source: &'s dyn Source) -> Self {
         Self { source: SourceFetch(source), blocks: HashMap::new() }
     }
 }
 
-impl Fetch for Kept<'_> {
+impl Fetch for BlockCache<'_> {
     fn size(&self) -> u64 {
         self.source.size()
     }
 
     fn fetch(&mut self, ranges: &[Range<u64>], land: &mut dyn FnMut(u64, &[u8])) -> Result<()> {
         let size = self.size();
-        let numbers = |range: &Range<u64>| range.start / BLOCK..range.end.div_ceil(BLOCK);
+        let numbers = |range: &Range<u64>| range.start / BLOCK_BYTES..range.end.div_ceil(BLOCK_BYTES);
         let mut missing: Vec<u64> =
             ranges.iter().flat_map(numbers).filter(|number| !self.blocks.contains_key(number)).collect();
         missing.sort_unstable();
         missing.dedup();
-        if self.blocks.len() + missing.len() > BLOCKS {
+        if self.blocks.len() + missing.len() > MAX_BLOCKS {
             // Rounds are small, so this one's blocks are simply fetched again.
             self.blocks.clear();
             missing = ranges.iter().flat_map(numbers).collect();
@@ -90,20 +90,22 @@ impl Fetch for Kept<'_> {
         }
         let wanted: Vec<Range<u64>> = missing
             .chunk_by(|a, b| a + 1 == *b)
-            .filter_map(|run| Some(run.first()? * BLOCK..((run.last()? + 1) * BLOCK).min(size)))
+            .filter_map(|run| Some(run.first()? * BLOCK_BYTES..((run.last()? + 1) * BLOCK_BYTES).min(size)))
             .collect();
         let blocks = &mut self.blocks;
         self.source.fetch(&wanted, &mut |offset, bytes| {
-            for (number, block) in (offset / BLOCK..).zip(bytes.chunks(usize::try_from(BLOCK).unwrap_or(1))) {
+            for (number, block) in
+                (offset / BLOCK_BYTES..).zip(bytes.chunks(usize::try_from(BLOCK_BYTES).unwrap_or(1)))
+            {
                 blocks.insert(number, block.into());
             }
         })?;
         for range in ranges {
             let mut bytes = Vec::with_capacity(length(range)?);
             for number in numbers(range) {
-                let start = number * BLOCK;
+                let start = number * BLOCK_BYTES;
                 let place = length(&(start..range.start.max(start)))?
-                    ..length(&(start..range.end.min(start + BLOCK)))?;
+                    ..length(&(start..range.end.min(start + BLOCK_BYTES)))?;
                 bytes.extend_from_slice(
                     self.blocks.get(&number).and_then(|block| block.get(place)).unwrap_or_default(),
                 );

@@ -1,6 +1,6 @@
 //! Jobs of a survey: each parses one structure and returns the next jobs.
 
-use super::{ChunkedDataset, Found, Surveyed};
+use super::{ChunkedDataset, SurveyReport, SurveyedDataset};
 use crate::Result;
 use hyperchunk_format::model::{Class, Datatype, Layout, LinkStorage, LinkTarget, ObjectHeader, ObjectKind};
 use hyperchunk_format::parse::global_heap::Collection;
@@ -13,9 +13,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Maximum nesting depth of sequences that are followed.
-const DEPTH: usize = 8;
+const MAX_DEPTH: usize = 8;
 /// Maximum number of bytes of nested sequences: any number of elements may refer to one object.
-const NESTED: usize = 64 << 20;
+const MAX_NESTED_BYTES: usize = 64 << 20;
 
 /// Something to parse, with the number of its object.
 pub(crate) enum Job {
@@ -42,8 +42,8 @@ pub(crate) struct Sequence {
 
 impl Job {
     /// Returns the first jobs of a survey of a whole file.
-    pub(crate) fn root(found: &mut Found, address: u64) -> Vec<Self> {
-        found.meet(address, 0, b"").map(|object| Self::Object(object, address)).into_iter().collect()
+    pub(crate) fn root(found: &mut SurveyReport, address: u64) -> Vec<Self> {
+        found.add_object(address, 0, b"").map(|object| Self::Object(object, address)).into_iter().collect()
     }
 
     pub(super) fn object(&self) -> usize {
@@ -60,7 +60,7 @@ impl Job {
     }
 
     /// Runs the job; returns the next ones.
-    pub(super) fn run(&self, image: Image<'_>, found: &mut Found) -> Result<Vec<Self>> {
+    pub(super) fn run(&self, image: Image<'_>, found: &mut SurveyReport) -> Result<Vec<Self>> {
         match self {
             Self::Object(object, address) => {
                 let header = Arc::new(object_header::parse(image, *address)?);
@@ -83,7 +83,7 @@ impl Job {
                 let mut next = Vec::new();
                 for link in &links {
                     if let LinkTarget::Hard(address) = link.target
-                        && let Some(met) = found.meet(address, *object, link.name.as_bytes())
+                        && let Some(met) = found.add_object(address, *object, link.name.as_bytes())
                     {
                         next.push(Self::Object(met, address));
                     }
@@ -116,7 +116,11 @@ impl Job {
                 if let Layout::Virtual { heap: Some(heap) } = &header.layout {
                     next.push(Self::Mappings(*object, found.datasets.len(), *heap));
                 }
-                found.datasets.push(Surveyed { object: *object, header: Arc::new(header), mappings: None });
+                found.datasets.push(SurveyedDataset {
+                    object: *object,
+                    header: Arc::new(header),
+                    mappings: None,
+                });
                 Ok(next)
             }
             Self::Datatype(_, header) => object::datatype(image, header).map(|_| Vec::new()),
@@ -144,7 +148,7 @@ impl Job {
 }
 
 impl Sequence {
-    fn run(&self, image: Image<'_>, found: &mut Found) -> Result<Vec<Self>> {
+    fn run(&self, image: Image<'_>, found: &mut SurveyReport) -> Result<Vec<Self>> {
         let size = usize::try_from(self.datatype.size).unwrap_or(usize::MAX).max(1);
         let mut places = Vec::new();
         for element in self.data.chunks_exact(size) {
@@ -183,7 +187,9 @@ impl Sequence {
                 let bytes = usize::try_from(length)
                     .ok()
                     .and_then(|length| collection.object(index).and_then(|object| object.get(..length)));
-                if let Some(bytes) = bytes.filter(|_| inner && self.depth < DEPTH && found.nested < NESTED) {
+                if let Some(bytes) =
+                    bytes.filter(|_| inner && self.depth < MAX_DEPTH && found.nested < MAX_NESTED_BYTES)
+                {
                     found.nested += bytes.len();
                     let datatype = Arc::new((**base).clone());
                     next.push(Self { datatype, data: bytes.to_vec(), depth: self.depth + 1 });

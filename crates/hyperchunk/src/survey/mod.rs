@@ -7,7 +7,7 @@ mod fetch;
 mod jobs;
 
 pub(crate) use chunks::{ChunkedDataset, grid};
-pub(crate) use fetch::{Fetch, Kept, SourceFetch, joined};
+pub(crate) use fetch::{BlockCache, Fetch, SourceFetch, joined};
 pub(crate) use jobs::Job;
 
 use crate::{Error, Limits, Result};
@@ -20,7 +20,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// Maximum number of objects of a survey.
-const OBJECTS: usize = 10_000_000;
+const MAX_OBJECTS: usize = 10_000_000;
 
 /// Bytes that replace the file's: the entries of a cache image.
 type Patches = Vec<(u64, Vec<u8>)>;
@@ -35,16 +35,16 @@ pub(crate) struct Survey<'f> {
     pub(crate) rounds: Vec<Vec<Range<u64>>>,
     pub(crate) superblock: Superblock,
     patches: Patches,
-    pub(crate) found: Found,
+    pub(crate) found: SurveyReport,
 }
 
 /// Results of a survey.
 #[derive(Default)]
-pub(crate) struct Found {
+pub(crate) struct SurveyReport {
     /// The objects, each with its parent and the name of the link to it. The first is the starting point.
-    pub(crate) objects: Vec<Met>,
+    pub(crate) objects: Vec<VisitedObject>,
     places: HashMap<u64, usize>,
-    pub(crate) datasets: Vec<Surveyed>,
+    pub(crate) datasets: Vec<SurveyedDataset>,
     pub(crate) groups: usize,
     pub(crate) attributes: usize,
     /// Collections of the global heap that hold parts of attributes.
@@ -61,31 +61,31 @@ pub(crate) struct Found {
 }
 
 /// An object that a survey found.
-pub(crate) struct Met {
+pub(crate) struct VisitedObject {
     pub(crate) address: u64,
     parent: usize,
     name: Box<[u8]>,
 }
 
 /// A dataset that a survey found.
-pub(crate) struct Surveyed {
+pub(crate) struct SurveyedDataset {
     /// Its number among the objects.
     pub(crate) object: usize,
     pub(crate) header: Arc<DatasetHeader>,
     pub(crate) mappings: Option<Vec<VirtualMapping>>,
 }
 
-impl Found {
+impl SurveyReport {
     /// Adds an object that a link points to; `None` if it was already found.
-    fn meet(&mut self, address: u64, parent: usize, name: &[u8]) -> Option<usize> {
+    fn add_object(&mut self, address: u64, parent: usize, name: &[u8]) -> Option<usize> {
         let place = self.objects.len();
-        if place >= OBJECTS {
+        if place >= MAX_OBJECTS {
             return None;
         }
         if *self.places.entry(address).or_insert(place) != place {
             return None;
         }
-        self.objects.push(Met { address, parent, name: name.into() });
+        self.objects.push(VisitedObject { address, parent, name: name.into() });
         Some(place)
     }
 
@@ -128,7 +128,7 @@ impl<'f> Survey<'f> {
             .into_iter()
             .map(|(address, bytes)| (superblock.base.saturating_add(address), bytes))
             .collect();
-        Ok(Self { fetch, limits, blocks, rounds, superblock, patches, found: Found::default() })
+        Ok(Self { fetch, limits, blocks, rounds, superblock, patches, found: SurveyReport::default() })
     }
 
     /// Runs jobs, and the jobs that they return, until none is left.
@@ -225,14 +225,14 @@ fn round(
     rounds: &mut Vec<Vec<Range<u64>>>,
     needs: Vec<Range<u64>>,
 ) -> Result<()> {
-    let ranges = apart(needs);
+    let ranges = merge_ranges(needs);
     fetch.fetch(&ranges, &mut |offset, bytes| blocks.insert(offset, bytes))?;
     rounds.push(ranges);
     Ok(())
 }
 
 /// Sorts ranges, and joins ranges that overlap or touch.
-pub(crate) fn apart(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+pub(crate) fn merge_ranges(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     ranges.sort_by_key(|range| (range.start, range.end));
     let mut apart: Vec<Range<u64>> = Vec::new();
     for range in ranges {

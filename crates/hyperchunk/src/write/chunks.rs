@@ -1,8 +1,8 @@
 //! Data of a dataset that is being written.
 
+use super::chunk_key::Key;
 use super::encoding::Scratch;
-use super::journal::{Entry, Placed, digest};
-use super::key::Key;
+use super::journal::{Entry, PlacedChunk, digest};
 use super::tree::DatasetNode;
 use super::writer::Inner;
 use crate::read::spread;
@@ -18,9 +18,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
 /// Minimum number of bytes for each thread.
-const WORTH_A_THREAD: usize = 128 << 10;
+const MIN_BYTES_PER_THREAD: usize = 128 << 10;
 /// Size in bytes of the pieces in which contiguous data are filled.
-const FILL_PIECE: u64 = 1 << 20;
+const FILL_BYTES: u64 = 1 << 20;
 
 /// Location of a dataset's data.
 #[derive(Debug)]
@@ -43,15 +43,15 @@ pub(super) struct Chunks {
     pub(super) bytes: usize,
     /// Stored chunks by number. The hash is not collision-resistant: the numbers come from the calling
     /// program itself.
-    stored: Mutex<FxHashMap<Key, Stored>>,
+    stored: Mutex<FxHashMap<Key, ChunkLocation>>,
     /// Held while a stored chunk is changed.
     changing: Mutex<()>,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<PartialChunks>,
 }
 
 /// A stored chunk.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Stored {
+pub(super) struct ChunkLocation {
     address: u64,
     size: u64,
     /// The capacity of its place.
@@ -66,7 +66,7 @@ pub(super) type NewChunk<'a> = (Key, &'a [u8], u32);
 
 /// Partially written chunks, not yet encoded, that wait for the rest.
 #[derive(Debug, Default)]
-struct Waiting {
+struct PartialChunks {
     chunks: HashMap<Box<[u64]>, Vec<u8>>,
     order: VecDeque<Box<[u64]>>,
 }
@@ -109,7 +109,7 @@ impl Chunks {
         let mut chunks = Vec::with_capacity(all.len());
         for (scaled, stored) in &mut *all {
             stored.committed |= commit;
-            let Stored { address, size, mask: filter_mask, .. } = *stored;
+            let ChunkLocation { address, size, mask: filter_mask, .. } = *stored;
             chunks.push(Chunk { scaled: scaled.to_vec(), address, size, filter_mask });
         }
         chunks
@@ -133,7 +133,7 @@ impl Chunks {
                 old.filter(|old| !old.committed && size <= old.room && inner.sink.kept().is_none())
             {
                 inner.sink.write_at(old.address, bytes)?;
-                locked(&self.stored).insert(scaled.into(), Stored { size, mask, ..old });
+                locked(&self.stored).insert(scaled.into(), ChunkLocation { size, mask, ..old });
                 return Ok(());
             }
             return self.place_anew(inner, node, scaled, bytes, mask);
@@ -193,7 +193,7 @@ impl Chunks {
         stored.reserve(chunks.len());
         for (scaled, bytes, mask) in chunks {
             let size = bytes.len() as u64;
-            let fresh = Stored { address: next, size, room: size, mask: *mask, committed: false };
+            let fresh = ChunkLocation { address: next, size, room: size, mask: *mask, committed: false };
             if let Some(old) = stored.insert(scaled.clone(), fresh) {
                 inner.space.give_back(old.address, old.room, old.committed);
             }
@@ -206,16 +206,16 @@ impl Chunks {
     pub(super) fn place_at(&self, inner: &Inner, scaled: &[u64], address: u64) {
         self.forget_waiting(inner, scaled);
         let size = self.bytes as u64;
-        let stored = Stored { address, size, room: size, mask: 0, committed: false };
+        let stored = ChunkLocation { address, size, room: size, mask: 0, committed: false };
         if let Some(old) = locked(&self.stored).insert(scaled.into(), stored) {
             inner.space.give_back(old.address, old.room, old.committed);
         }
     }
 
     /// Records a chunk that a killed writer stored.
-    pub(super) fn found(&self, placed: &Placed) {
-        let Placed { address, size, mask, .. } = *placed;
-        let stored = Stored { address, size, room: size, mask, committed: true };
+    pub(super) fn found(&self, placed: &PlacedChunk) {
+        let PlacedChunk { address, size, mask, .. } = *placed;
+        let stored = ChunkLocation { address, size, room: size, mask, committed: true };
         locked(&self.stored).insert((&*placed.scaled).into(), stored);
     }
 
@@ -296,7 +296,7 @@ impl Chunks {
                 let inside = Choice::Axes(corner.collect());
                 for run in runs(&inside, &self.dims)? {
                     let (first, count) = run;
-                    let range = range_of(first, count, node.element_size)?;
+                    let range = byte_range(first, count, node.element_size)?;
                     if let (Some(to), Some(from)) = (kept.get_mut(range.clone()), bytes.get_mut(range)) {
                         to.copy_from_slice(from);
                     }
@@ -317,7 +317,7 @@ impl Chunks {
     }
 }
 
-impl Waiting {
+impl PartialChunks {
     fn take(&mut self, scaled: &[u64]) -> Option<Vec<u8>> {
         let bytes = self.chunks.remove(scaled)?;
         self.order.retain(|key| **key != *scaled);
@@ -325,7 +325,7 @@ impl Waiting {
     }
 }
 
-fn range_of(first: u64, count: u64, size: usize) -> Result<std::ops::Range<usize>> {
+fn byte_range(first: u64, count: u64, size: usize) -> Result<std::ops::Range<usize>> {
     let start = usize::try_from(first).ok().and_then(|first| first.checked_mul(size));
     let length = usize::try_from(count).ok().and_then(|count| count.checked_mul(size));
     match start.zip(length).and_then(|(start, length)| Some(start..start.checked_add(length)?)) {
@@ -383,7 +383,7 @@ impl DatasetNode {
                 let mut bytes = kept.clone();
                 let mut next = 0;
                 for (first, count) in runs(choice, &dims)? {
-                    let range = range_of(first, count, self.element_size)?;
+                    let range = byte_range(first, count, self.element_size)?;
                     let target = bytes.get_mut(range).ok_or_else(|| Error::invalid("beyond the data"))?;
                     let count = usize::try_from(count).unwrap_or(usize::MAX);
                     elements.put(next, count, target)?;
@@ -422,7 +422,7 @@ impl DatasetNode {
         let pattern = self.fill_pattern();
         // Without a fill value, unwritten bytes are a hole, which reads as zeros.
         if written < size && (pattern.is_some() || !inner.sink.has_holes()) {
-            let step = FILL_PIECE / (self.element_size as u64).max(1) * self.element_size as u64;
+            let step = FILL_BYTES / (self.element_size as u64).max(1) * self.element_size as u64;
             let step = step.max(self.element_size as u64).min(size);
             let piece = self.filled(usize::try_from(step).unwrap_or(usize::MAX))?;
             let mut at = 0;
@@ -473,7 +473,7 @@ impl DatasetNode {
             let mut left =
                 usize::try_from(count).map_err(|_| Error::limit("a selection larger than memory"))?;
             if elements.conversion.is_none() {
-                let range = range_of(next as u64, count, size)?;
+                let range = byte_range(next as u64, count, size)?;
                 let bytes = elements.data.get(range).ok_or_else(|| Error::invalid("too few elements"))?;
                 inner.sink.write_at(offset, bytes)?;
                 wrote(offset, bytes);
@@ -521,7 +521,7 @@ impl DatasetNode {
                 elements.conversion.is_none() && run.count == 1 && run.source == 0 && run.block == whole
             });
             let chunk: &[u8] = if let Some(run) = straight {
-                let range = range_of(run.target as u64, run.block as u64, size)?;
+                let range = byte_range(run.target as u64, run.block as u64, size)?;
                 elements.data.get(range).ok_or_else(|| Error::invalid("too few elements"))?
             } else {
                 if within < whole as u64 {
@@ -580,7 +580,7 @@ impl DatasetNode {
 /// Copies the elements of a piece to their places in its chunk.
 fn scatter(piece: &Piece, elements: &Elements<'_>, size: usize, chunk: &mut [u8]) -> Result<()> {
     piece.runs(|source, target, count| {
-        let range = range_of(source as u64, count as u64, size)?;
+        let range = byte_range(source as u64, count as u64, size)?;
         let to = chunk.get_mut(range).ok_or_else(|| Error::invalid("beyond the chunk"))?;
         elements.put(target, count, to)
     })
@@ -589,6 +589,6 @@ fn scatter(piece: &Piece, elements: &Elements<'_>, size: usize, chunk: &mut [u8]
 impl Inner {
     /// Returns the number of threads for compressing this many bytes.
     pub(super) fn threads_for(&self, bytes: usize) -> usize {
-        self.threads.min(bytes / WORTH_A_THREAD).max(1)
+        self.threads.min(bytes / MIN_BYTES_PER_THREAD).max(1)
     }
 }

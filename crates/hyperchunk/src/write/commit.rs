@@ -1,7 +1,7 @@
 //! Commits: all structure of a file is encoded into one region, to which the superblock points.
 
 use super::chunks::Data;
-use super::companion::{Companion, Layout as Around};
+use super::embedded_format::{Companion, Layout as Around};
 use super::journal::Journal;
 use super::options::FileLayout;
 use super::tree::{DatasetNode, GroupNode, Node, NodeId, NodeKind, Tree};
@@ -23,11 +23,11 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 /// Maximum number of links or attributes in a header; more are kept in a heap, as in libhdf5.
-const MOST_COMPACT: usize = 8;
+const MAX_COMPACT_ITEMS: usize = 8;
 /// Maximum size of a message in a header, in bytes.
-const LARGEST_MESSAGE: usize = 65_000;
+const MAX_MESSAGE_BYTES: usize = 65_000;
 /// Number of bytes by which a file grows to get another superblock.
-const SPARE: [u8; 8] = [0; 8];
+const PADDING: [u8; 8] = [0; 8];
 
 /// All structure of a file.
 pub(super) struct Structure {
@@ -57,12 +57,12 @@ pub(super) struct Blob {
 }
 
 /// Structures beside headers, such as heaps and indexes, and their address.
-struct Beside {
+struct AuxiliaryBytes {
     base: u64,
     bytes: Vec<u8>,
 }
 
-impl Beside {
+impl AuxiliaryBytes {
     /// Returns the address of the next structure.
     fn next(&mut self) -> u64 {
         self.bytes.resize(self.bytes.len().next_multiple_of(8), 0);
@@ -168,7 +168,7 @@ impl Writer {
 }
 
 /// State of a dataset in one commit, of the parts that may change while others write.
-pub(super) struct Frozen {
+pub(super) struct FrozenDataset {
     dataspace: Dataspace,
     chunks: Vec<Chunk>,
 }
@@ -200,7 +200,7 @@ impl Inner {
                 Ok(start)
             })?;
         let superblock = match companion {
-            None => self.unlike_earlier(&mut structure)?,
+            None => self.distinct_superblock(&mut structure)?,
             Some(_) => self.superblock(&structure, self.options.user_block)?,
         };
         if companion.is_some() {
@@ -267,7 +267,7 @@ impl Inner {
         &self,
         tree: &Tree,
         order: &[NodeId],
-        frozen: &[Option<Frozen>],
+        frozen: &[Option<FrozenDataset>],
         likely: u64,
         companion: Option<&dyn Companion>,
         place: impl FnOnce(u64) -> Result<u64>,
@@ -355,17 +355,17 @@ impl Inner {
 
     /// Returns the superblock of a commit, different from all earlier ones: readers tell commits apart by
     /// it. If structure has the same place as in an earlier commit, the file is extended by eight bytes.
-    fn unlike_earlier(&self, structure: &mut Structure) -> Result<Vec<u8>> {
+    fn distinct_superblock(&self, structure: &mut Structure) -> Result<Vec<u8>> {
         let mut superblock = self.superblock(structure, self.options.user_block)?;
         if self.journal.is_none() {
             return Ok(superblock);
         }
         let mut earlier = self.superblocks.lock().unwrap_or_else(PoisonError::into_inner);
         while !earlier.insert(lookup3(&superblock)) {
-            let start = self.space.take_at_end(SPARE.len() as u64);
-            self.sink.write_at(start, &SPARE)?;
-            self.space.give_back(start, SPARE.len() as u64, true);
-            structure.end = start + SPARE.len() as u64;
+            let start = self.space.take_at_end(PADDING.len() as u64);
+            self.sink.write_at(start, &PADDING)?;
+            self.space.give_back(start, PADDING.len() as u64, true);
+            structure.end = start + PADDING.len() as u64;
             superblock = self.superblock(structure, self.options.user_block)?;
         }
         Ok(superblock)
@@ -397,13 +397,13 @@ impl Inner {
         &self,
         tree: &Tree,
         (id, spare): (NodeId, Option<usize>),
-        frozen: &[Option<Frozen>],
+        frozen: &[Option<FrozenDataset>],
         base: u64,
         addresses: &[u64],
         uses: &HashMap<u64, u32>,
     ) -> Result<Blob> {
         let node = tree.node(id)?;
-        let mut beside = Beside { base, bytes: Vec::new() };
+        let mut beside = AuxiliaryBytes { base, bytes: Vec::new() };
         let mut messages = match &node.kind {
             NodeKind::Group(group) => group_messages(node, group, addresses, &mut beside, spare.is_some())?,
             NodeKind::Dataset(dataset) => {
@@ -445,7 +445,7 @@ impl Inner {
         &self,
         node: &Node,
         messages: &mut Vec<Message>,
-        beside: &mut Beside,
+        beside: &mut AuxiliaryBytes,
     ) -> Result<()> {
         let encode = |attribute: &Attribute| {
             self.able(|age| message::attribute::encode(attribute, age)).map(|(_, bytes)| bytes)
@@ -454,8 +454,8 @@ impl Inner {
         for attribute in node.attributes.values() {
             encoded.push((attribute.name.clone(), attribute.creation_order, encode(attribute)?));
         }
-        let dense =
-            encoded.len() > MOST_COMPACT || encoded.iter().any(|(_, _, bytes)| bytes.len() > LARGEST_MESSAGE);
+        let dense = encoded.len() > MAX_COMPACT_ITEMS
+            || encoded.iter().any(|(_, _, bytes)| bytes.len() > MAX_MESSAGE_BYTES);
         let next = u16::try_from(node.next_attribute).ok().filter(|_| node.track_order);
         if node.track_order && next.is_none() {
             return Err(Error::limit("more than 65,535 attributes whose order is tracked"));
@@ -490,15 +490,15 @@ impl Inner {
     fn dataset_messages(
         &self,
         node: &DatasetNode,
-        frozen: &Frozen,
-        beside: &mut Beside,
+        frozen: &FrozenDataset,
+        beside: &mut AuxiliaryBytes,
     ) -> Result<Vec<Message>> {
         let oldest = node.oldest(self.options.oldest);
         let mut messages = vec![plain(message::DATASPACE, message::dataspace::encode(&frozen.dataspace)?)];
         messages.push(match node.committed {
             Some(address) => Message {
                 kind: message::DATATYPE,
-                flags: message::CONSTANT | SHARED,
+                flags: message::CONSTANT | SHARED_FLAG,
                 creation_order: None,
                 data: message::shared::committed(address),
             },
@@ -524,7 +524,12 @@ impl Inner {
         Ok(messages)
     }
 
-    fn layout(&self, node: &DatasetNode, frozen: &Frozen, beside: &mut Beside) -> Result<Layout> {
+    fn layout(
+        &self,
+        node: &DatasetNode,
+        frozen: &FrozenDataset,
+        beside: &mut AuxiliaryBytes,
+    ) -> Result<Layout> {
         Ok(match &node.data {
             Data::Compact(bytes) => {
                 Layout::Compact { data: bytes.read().unwrap_or_else(PoisonError::into_inner).clone() }
@@ -581,20 +586,20 @@ impl Inner {
 
 /// Captures all datasets in their current state. With `commit`, the stored chunks are not overwritten from
 /// now on.
-pub(super) fn freeze(tree: &Tree, commit: bool) -> Vec<Option<Frozen>> {
+pub(super) fn freeze(tree: &Tree, commit: bool) -> Vec<Option<FrozenDataset>> {
     let frozen = |node: &Node| {
         let NodeKind::Dataset(dataset) = &node.kind else { return None };
         let chunks = match &dataset.data {
             Data::Chunked(chunks) => chunks.stored(commit),
             _ => Vec::new(),
         };
-        Some(Frozen { dataspace: dataset.dataspace(), chunks })
+        Some(FrozenDataset { dataspace: dataset.dataspace(), chunks })
     };
     tree.nodes.iter().map(frozen).collect()
 }
 
 /// The flag of a message whose body is stored elsewhere.
-const SHARED: u8 = 0x02;
+const SHARED_FLAG: u8 = 0x02;
 
 fn plain(kind: u16, data: Vec<u8>) -> Message {
     Message { kind, flags: 0, creation_order: None, data }
@@ -608,18 +613,19 @@ fn group_messages(
     node: &Node,
     group: &GroupNode,
     addresses: &[u64],
-    beside: &mut Beside,
+    beside: &mut AuxiliaryBytes,
     sealed: bool,
 ) -> Result<Vec<Message>> {
     let address = |id: NodeId| addresses.get(id.0).copied().unwrap_or(0);
     let links = group.stored(node.track_order, address);
     let mut compact = Vec::new();
-    if sealed || links.len() <= MOST_COMPACT {
+    if sealed || links.len() <= MAX_COMPACT_ITEMS {
         for link in &links {
             compact.push((link.creation_order, message::link::encode(link)?));
         }
     }
-    let dense = links.len() > compact.len() || compact.iter().any(|(_, bytes)| bytes.len() > LARGEST_MESSAGE);
+    let dense =
+        links.len() > compact.len() || compact.iter().any(|(_, bytes)| bytes.len() > MAX_MESSAGE_BYTES);
     if dense && sealed {
         return Err(Error::limit("a link too large for the header of its group"));
     }

@@ -1,9 +1,9 @@
 //! Handle of a dataset that is being written.
 
+use super::chunk_key::Key;
 use super::chunks::{Chunks, Data, Elements, NewChunk};
-use super::fits;
 use super::journal::Entry;
-use super::key::Key;
+use super::message_limits;
 use super::options::{DatasetOptions, NewLayout};
 use super::tree::{DatasetNode, NodeId};
 use super::writer::Writer;
@@ -25,7 +25,7 @@ pub struct DatasetWriter {
 }
 
 /// Number of bytes that one thread copies at once.
-const COPIED: usize = 16 << 20;
+const COPY_BYTES: usize = 16 << 20;
 
 /// A part of a file for [`DatasetWriter::copy_parts`].
 #[derive(Debug, Clone, Copy)]
@@ -178,8 +178,8 @@ impl DatasetWriter {
         let total = parts.iter().fold(0, |sum: u64, part| sum.saturating_add(part.length));
         let copied = self.node.begin(inner, total).and_then(|start| {
             let steps = parts.iter().flat_map(|part| {
-                let ends = (0..part.length).step_by(COPIED).map(move |done| (part, done));
-                ends.map(|(part, done)| (part, done, (part.length - done).min(COPIED as u64)))
+                let ends = (0..part.length).step_by(COPY_BYTES).map(move |done| (part, done));
+                ends.map(|(part, done)| (part, done, (part.length - done).min(COPY_BYTES as u64)))
             });
             crate::read::spread(
                 threads,
@@ -376,7 +376,7 @@ impl DatasetWriter {
     /// Invalid if the dataset has no chunks, or the extent is beyond its bound.
     pub fn resize(&self, dims: &[u64]) -> Result<()> {
         self.file.0.open()?;
-        fits::extent(dims, &[]).map_err(|error| self.named(error))?;
+        message_limits::extent(dims, &[]).map_err(|error| self.named(error))?;
         let chunks = self.own_chunks()?;
         if dims.iter().zip(self.dims()).any(|(new, old)| *new < old) {
             // Before the extent changes: a waiting chunk outside the new extent must not be journalled as

@@ -1,6 +1,6 @@
 //! Writers that fail: a failing call changes nothing, and complete data are recovered.
 
-use super::journal::{Entry, Journal, Made};
+use super::journal::{Entry, Journal, NewDataset};
 use super::*;
 use crate::{Error, ErrorKind, File, OpenOptions, Result};
 use hyperchunk_format::model::{
@@ -113,9 +113,9 @@ fn a_call_whose_note_fails_changes_nothing() {
         let before = tree();
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
         let journal = file.0.journal.as_ref().unwrap();
-        let own = journal.divert(full);
+        let own = journal.redirect(full);
         let error = call().unwrap_err();
-        drop(journal.divert(own));
+        drop(journal.redirect(own));
         assert!(error.to_string().contains("cannot write the journal"), "{name}: {error}");
         if name != "address" && name != "chunk" {
             assert_eq!(tree(), before, "{name}");
@@ -143,7 +143,7 @@ fn what_hdf5_cannot_hold_is_left_out_and_named() {
         if !fill.is_empty() {
             value.value = FillWhen::User(fill);
         }
-        Entry::Dataset(Box::new(Made {
+        Entry::Dataset(Box::new(NewDataset {
             datatype,
             committed: None,
             dataspace,
@@ -211,9 +211,9 @@ fn what_hdf5_cannot_hold_is_left_out_and_named() {
 
 /// A disk that refuses writes of more than a given size.
 #[derive(Debug, Default)]
-struct Tight(MemorySink, std::sync::atomic::AtomicUsize);
+struct SmallDisk(MemorySink, std::sync::atomic::AtomicUsize);
 
-impl Sink for Tight {
+impl Sink for SmallDisk {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         if bytes.len() > self.1.load(std::sync::atomic::Ordering::Relaxed) {
             return Err(Error::new(ErrorKind::Io, "no room"));
@@ -236,10 +236,10 @@ impl Sink for Tight {
 
 #[test]
 fn chunks_without_room_do_not_keep_others_from_their_places() {
-    let sink = std::sync::Arc::new(Tight::default());
+    let sink = std::sync::Arc::new(SmallDisk::default());
     sink.1.store(10_000, std::sync::atomic::Ordering::Relaxed);
-    let file =
-        Writer::create_in(std::sync::Arc::<Tight>::clone(&sink), None, &CreateOptions::default()).unwrap();
+    let file = Writer::create_in(std::sync::Arc::<SmallDisk>::clone(&sink), None, &CreateOptions::default())
+        .unwrap();
     let byte = Datatype::integer(1, true, ByteOrder::Little);
     let mut datasets = Vec::new();
     for (name, size) in [("large", 50_000), ("small", 1000), ("other", 500)] {
@@ -357,7 +357,7 @@ fn test_the_first_error_of_a_create_is_told_and_the_journal_named() {
     let name = folder.0.join("a.h5.journal");
     occupy(&name);
     let first = Error::new(ErrorKind::Exists, "cannot create the file: it exists").with_os_code(17);
-    let error = journal::not_started(first, Some(&journal));
+    let error = journal::delete_unstarted(first, Some(&journal));
     assert_eq!((error.kind(), error.os_code()), (ErrorKind::Exists, Some(17)));
     let text = error.to_string();
     assert!(text.contains("cannot create the file: it exists; "), "{text}");
@@ -370,7 +370,7 @@ fn test_the_first_error_of_a_create_is_told_and_the_journal_named() {
 fn test_a_discard_that_failed_releases_the_lock_and_can_be_repeated() {
     let folder = Folder::new("discard");
     let path = folder.0.join("a.h5");
-    let (partial, journal) = (LocalSink::partial_of(&path), folder.0.join("a.h5.journal"));
+    let (partial, journal) = (LocalSink::partial_path(&path), folder.0.join("a.h5.journal"));
     let file = Writer::create(&path, &CreateOptions::default()).unwrap();
     let kept = folder.0.join("kept");
     std::fs::hard_link(&partial, &kept).unwrap();
@@ -416,7 +416,7 @@ fn test_a_file_that_cannot_be_started_leaves_no_journal() {
     let path = folder.0.join("a.h5");
     let journal = Journal::create(&path).unwrap();
     // It has no room for anything.
-    let sink = std::sync::Arc::new(Tight::default());
+    let sink = std::sync::Arc::new(SmallDisk::default());
     let error = Writer::start(sink, None, &CreateOptions::default(), Some(journal)).unwrap_err();
     assert!(error.to_string().contains("no room"), "{error}");
     assert!(!folder.0.join("a.h5.journal").exists());

@@ -7,17 +7,17 @@ use hyperchunk_format::encode::global_heap::Builder;
 use std::sync::{Mutex, PoisonError};
 
 /// Usual size of a collection in bytes; one with a single larger object has the size that it needs.
-pub(super) const COLLECTION: usize = 64 << 10;
+pub(super) const COLLECTION_BYTES: usize = 64 << 10;
 
 /// Allocator of heap objects, collection by collection.
 #[derive(Debug, Default)]
 pub(super) struct Heap {
-    open: Mutex<Option<Open>>,
+    open: Mutex<Option<OpenCollection>>,
 }
 
 /// The collection to which objects are added.
 #[derive(Debug)]
-struct Open {
+struct OpenCollection {
     address: u64,
     collection: Builder,
 }
@@ -44,7 +44,7 @@ impl Heap {
         let address = take(size as u64)?;
         let number =
             collection.add(bytes).ok_or_else(|| Error::limit("an object larger than its collection"))?;
-        let fresh = Open { address, collection };
+        let fresh = OpenCollection { address, collection };
         if needed > usual {
             // It is full; the previous collection stays open.
             sink.write_at(address, &fresh.collection.encode())?;

@@ -29,9 +29,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Signature of a journal.
 const MAGIC: &[u8; 16] = b"Hyperchunk jrnl2";
 /// Maximum size of an entry, in bytes.
-const LARGEST: usize = 1 << 30;
+const MAX_ENTRY_BYTES: usize = 1 << 30;
 /// Maximum number of chunks in an entry.
-const MOST_CHUNKS: usize = 1 << 16;
+const MAX_ENTRY_CHUNKS: usize = 1 << 16;
 #[cfg(unix)]
 const APPEND: i32 = libc::O_APPEND;
 #[cfg(not(unix))]
@@ -46,7 +46,7 @@ pub(super) enum Entry {
         track_order: bool,
     },
     Datatype(Datatype),
-    Dataset(Box<Made>),
+    Dataset(Box<NewDataset>),
     Link {
         group: NodeId,
         name: Name,
@@ -78,7 +78,7 @@ pub(super) enum Entry {
         dims: Vec<u64>,
     },
     /// Chunks of one dataset, stored contiguously.
-    Chunks(Vec<Placed>),
+    Chunks(Vec<PlacedChunk>),
     /// Contiguous data got their place.
     Begins {
         object: NodeId,
@@ -102,7 +102,7 @@ pub(super) enum Entry {
 
 /// A dataset at its creation.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Made {
+pub(super) struct NewDataset {
     pub(super) datatype: Datatype,
     pub(super) committed: Option<u64>,
     pub(super) dataspace: Dataspace,
@@ -114,7 +114,7 @@ pub(super) struct Made {
 
 /// A stored chunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Placed {
+pub(super) struct PlacedChunk {
     pub(super) object: NodeId,
     pub(super) scaled: Box<[u64]>,
     pub(super) address: u64,
@@ -166,7 +166,7 @@ struct State {
 }
 
 /// Returns the path of a file's journal.
-pub(crate) fn path_of(file: &Path) -> PathBuf {
+pub(crate) fn journal_path(file: &Path) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push(".journal");
     PathBuf::from(name)
@@ -175,7 +175,7 @@ pub(crate) fn path_of(file: &Path) -> PathBuf {
 impl Journal {
     /// Creates the journal of a file.
     pub(super) fn create(file: &Path) -> Result<Self> {
-        let path = path_of(file);
+        let path = journal_path(file);
         let refused = |error: std::io::Error| {
             let kind = match error.kind() {
                 std::io::ErrorKind::NotFound => ErrorKind::NotFound,
@@ -232,7 +232,7 @@ impl Journal {
         let rank = chunks.first().map_or(0, |(scaled, ..)| scaled.len());
         let mut bytes = Vec::with_capacity(64 + chunks.len() * (20 + 8 * rank));
         let mut next = address;
-        for chunks in chunks.chunks(MOST_CHUNKS) {
+        for chunks in chunks.chunks(MAX_ENTRY_CHUNKS) {
             framed(&mut bytes, |bytes| {
                 head(bytes, object, rank, chunks.len(), next);
                 for (scaled, data, mask) in chunks {
@@ -273,7 +273,7 @@ impl Journal {
 
     /// Redirects to another file; returns the previous one.
     #[cfg(test)]
-    pub(super) fn divert(&self, file: File) -> File {
+    pub(super) fn redirect(&self, file: File) -> File {
         std::mem::replace(&mut self.state().file, file)
     }
 
@@ -292,7 +292,7 @@ impl Journal {
 }
 
 /// Deletes the journal of a file that could not be started; returns the error to report.
-pub(super) fn not_started(error: Error, journal: Option<&Journal>) -> Error {
+pub(super) fn delete_unstarted(error: Error, journal: Option<&Journal>) -> Error {
     match journal.map_or(Ok(()), Journal::end) {
         Ok(()) => error,
         Err(left) => {
@@ -313,18 +313,18 @@ fn busy(path: &Path) -> Error {
 
 /// The journal that a killed writer left, locked.
 #[derive(Debug)]
-pub(super) struct Left {
+pub(super) struct AbandonedJournal {
     file: File,
     folder: Folder,
     path: PathBuf,
 }
 
-impl Left {
+impl AbandonedJournal {
     /// Opens and locks a journal that no writer holds any more. It must belong to the user, root or the
     /// file's owner, or be in a folder that only its owner may write to: a journal decides the contents of
     /// a file.
     pub(super) fn open(file: &Path) -> Result<Self> {
-        let path = path_of(file);
+        let path = journal_path(file);
         let refused = |error: std::io::Error| {
             let kind = match error.kind() {
                 std::io::ErrorKind::NotFound => ErrorKind::NotFound,
@@ -364,7 +364,7 @@ fn check_made_by(folder: &Folder, file: &Path, path: &Path, metadata: &Metadata)
 }
 
 /// Reads all entries of a journal, up to a torn one; also returns the number of bytes after that.
-pub(super) fn read(journal: &Left) -> Result<(Vec<Entry>, u64)> {
+pub(super) fn read(journal: &AbandonedJournal) -> Result<(Vec<Entry>, u64)> {
     let path = &journal.path;
     let refused = |error: std::io::Error| {
         Error::new(ErrorKind::Io, format!("cannot read the journal: {error}")).file(path.display())
@@ -402,7 +402,7 @@ fn framed(bytes: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>) -> Result<()>) ->
     let body = &bytes[start + 8..];
     let length = u32::try_from(body.len())
         .ok()
-        .filter(|_| body.len() <= LARGEST)
+        .filter(|_| body.len() <= MAX_ENTRY_BYTES)
         .ok_or_else(|| Error::limit("an attribute or dataset too large for the journal"))?;
     let checksum = lookup3(body);
     bytes[start..start + 4].copy_from_slice(&length.to_le_bytes());
@@ -424,9 +424,9 @@ fn chunk(bytes: &mut Vec<u8>, scaled: &[u64], size: u64, mask: u32, digest: u64)
     number(bytes, digest);
 }
 
-fn chunks(cursor: &mut Cursor<'_>) -> Result<Vec<Placed>> {
+fn chunks(cursor: &mut Cursor<'_>) -> Result<Vec<PlacedChunk>> {
     let (object, rank, count, mut next) = (id(cursor)?, cursor.u64()?, cursor.u64()?, cursor.u64()?);
-    if rank > 32 || count > MOST_CHUNKS as u64 {
+    if rank > 32 || count > MAX_ENTRY_CHUNKS as u64 {
         return Err(Error::corrupt(format!(
             "{count} chunks of {rank} dimensions in an entry of the journal"
         )));
@@ -435,7 +435,7 @@ fn chunks(cursor: &mut Cursor<'_>) -> Result<Vec<Placed>> {
     for _ in 0..count {
         let scaled = (0..rank).map(|_| cursor.u64()).collect::<Result<_>>()?;
         let (size, mask, digest) = (cursor.u64()?, cursor.u32()?, cursor.u64()?);
-        chunks.push(Placed { object, scaled, address: next, size, mask, digest });
+        chunks.push(PlacedChunk { object, scaled, address: next, size, mask, digest });
         next = next.checked_add(size).ok_or_else(|| Error::corrupt("a chunk beyond 2^64"))?;
     }
     Ok(chunks)
@@ -465,7 +465,7 @@ fn part<'a>(cursor: &mut Cursor<'a>) -> Result<Cursor<'a>> {
     Ok(Cursor::new(taken(cursor)?, "journal", 0))
 }
 
-fn name_of(cursor: &mut Cursor<'_>) -> Result<Name> {
+fn read_name(cursor: &mut Cursor<'_>) -> Result<Name> {
     taken(cursor).map(Name::from)
 }
 
@@ -585,7 +585,7 @@ impl Entry {
             Self::Chunks(placed) => {
                 let Some(first) = placed.first() else { return Err(Error::invalid("no chunks")) };
                 head(bytes, first.object, first.scaled.len(), placed.len(), first.address);
-                for Placed { scaled, size, mask, digest, .. } in placed {
+                for PlacedChunk { scaled, size, mask, digest, .. } in placed {
                     chunk(bytes, scaled, *size, *mask, *digest);
                 }
             }
@@ -616,20 +616,20 @@ impl Entry {
         Ok(match cursor.u8()? {
             1 => Self::Group { track_order: cursor.u8()? != 0 },
             2 => Self::Datatype(datatype(cursor)?),
-            3 => Self::Dataset(Box::new(Made::decode(cursor)?)),
+            3 => Self::Dataset(Box::new(NewDataset::decode(cursor)?)),
             4 => {
-                let (group, name) = (id(cursor)?, name_of(cursor)?);
+                let (group, name) = (id(cursor)?, read_name(cursor)?);
                 let target = match cursor.u8()? {
                     0 => NewLink::Hard(id(cursor)?),
-                    1 => NewLink::Soft(name_of(cursor)?),
+                    1 => NewLink::Soft(read_name(cursor)?),
                     3 => NewLink::User { class: cursor.u8()?, data: taken(cursor)?.to_vec() },
-                    _ => NewLink::External { file: name_of(cursor)?, path: name_of(cursor)? },
+                    _ => NewLink::External { file: read_name(cursor)?, path: read_name(cursor)? },
                 };
                 Self::Link { group, name, target }
             }
-            5 => Self::Unlink { group: id(cursor)?, name: name_of(cursor)? },
+            5 => Self::Unlink { group: id(cursor)?, name: read_name(cursor)? },
             6 => {
-                let (object, name) = (id(cursor)?, name_of(cursor)?);
+                let (object, name) = (id(cursor)?, read_name(cursor)?);
                 let charset = if cursor.u8()? == 0 { CharacterSet::Ascii } else { CharacterSet::Utf8 };
                 let datatype = datatype(cursor)?;
                 let committed = Some(cursor.u64()?).filter(|address| *address != u64::MAX);
@@ -639,11 +639,11 @@ impl Entry {
                     Attribute { name, charset, datatype, committed, dataspace, data, creation_order: None };
                 Self::Attribute { object, attribute }
             }
-            7 => Self::NoAttribute { object: id(cursor)?, name: name_of(cursor)? },
+            7 => Self::NoAttribute { object: id(cursor)?, name: read_name(cursor)? },
             8 => {
                 let object = id(cursor)?;
                 let some = cursor.u8()? != 0;
-                let comment = name_of(cursor)?;
+                let comment = read_name(cursor)?;
                 Self::Comment { object, comment: some.then_some(comment) }
             }
             9 => Self::RootOrder(cursor.u8()? != 0),
@@ -664,7 +664,7 @@ impl Entry {
     }
 }
 
-impl Made {
+impl NewDataset {
     fn encode(&self, bytes: &mut Vec<u8>) -> Result<()> {
         put(bytes, &encode::datatype::encode(&self.datatype, Oldest::V200)?);
         number(bytes, self.committed.unwrap_or(u64::MAX));
@@ -708,7 +708,7 @@ impl Made {
             3 => {
                 let mut files = Vec::new();
                 for _ in 0..cursor.u64()? {
-                    let name = name_of(cursor)?;
+                    let name = read_name(cursor)?;
                     let offset = cursor.u64()?;
                     let size = Some(cursor.u64()?).filter(|size| *size != u64::MAX);
                     files.push(ExternalFile { name, offset, size });

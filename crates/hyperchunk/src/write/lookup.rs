@@ -10,7 +10,7 @@ use hyperchunk_format::model::{Dataspace, Datatype, FillValue, Name, Pipeline};
 use std::collections::HashSet;
 
 /// Maximum number of soft links on a path.
-const MOST_SOFT_LINKS: usize = 16;
+const MAX_SOFT_LINKS: usize = 16;
 
 /// Target of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl Writer {
     /// # Errors
     /// NotFound if a part of it does not exist.
     pub fn resolve(&self, start: NodeId, path: &[u8]) -> Result<Target> {
-        let found = self.0.tree().find_from(start, path, &mut { MOST_SOFT_LINKS });
+        let found = self.0.tree().find_from(start, path, &mut { MAX_SOFT_LINKS });
         found.map_err(|error| self.0.named(error))
     }
 

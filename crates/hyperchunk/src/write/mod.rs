@@ -9,23 +9,23 @@
 //!
 //! Source: *RFC: Direct Chunk Write*; specification §II to §VII.
 
-mod adopted;
-mod based;
+mod chunk_key;
 mod chunks;
 mod commit;
-mod companion;
 mod dataset;
+mod embedded_format;
 mod encoding;
-mod fits;
 mod heap;
 mod journal;
-mod key;
-mod leave_out;
 mod lookup;
+mod message_limits;
+mod offset_sink;
+mod omitted_parts;
 mod options;
 mod parts;
 mod recover;
 mod reserved;
+mod rewrite;
 mod sequences;
 mod sink;
 mod snapshot;
@@ -39,13 +39,13 @@ use hyperchunk_format::encode::{self, Oldest};
 use hyperchunk_format::model::Datatype;
 
 pub use crate::io::upload::Stored;
-pub use adopted::Adopted;
-pub use companion::{Companion, Filled, Places, Plan, Sealed};
 pub use dataset::{ChunkRun, DatasetWriter, DirectChunk, FilePart};
-pub(crate) use journal::path_of as path_of_journal;
+pub use embedded_format::{Companion, FormatBytes, Offsets, Plan, SealedObject};
+pub(crate) use journal::journal_path as path_of_journal;
 pub use lookup::Target;
 pub use options::{CreateOptions, DatasetOptions, FileLayout, NewLayout, Sync};
-pub use recover::{Recovered, recover};
+pub use recover::{RecoveryReport, recover};
+pub use rewrite::AdoptedObjects;
 pub use sink::{LocalSink, MemorySink, Sink};
 pub(crate) use stream::StreamSink;
 pub use tree::{NewLink, NodeId};

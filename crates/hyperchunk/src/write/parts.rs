@@ -5,21 +5,21 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Maximum number of parts that stores accept.
-const MOST: usize = 10_000;
-/// Number of parts of the requested size; after them, each group of [`GROUP`] parts has larger ones than
+const MAX_PARTS: usize = 10_000;
+/// Number of parts of the requested size; after them, each group of [`PARTS_PER_GROUP`] parts has larger ones than
 /// the group before.
-const EQUAL: usize = 1000;
-const GROUP: usize = 100;
+const EQUAL_PARTS: usize = 1000;
+const PARTS_PER_GROUP: usize = 100;
 /// Growth of the part size for each group, in eighths of the first size: with 8 MiB, 10,000 parts are 5
 /// TiB, the maximum size of an object.
-const GROWTH: u64 = 13;
-/// Minimum size in bytes of a part that stores accept; [`LARGEST`] is the maximum.
-const SMALLEST: u64 = 5 << 20;
-const LARGEST: u64 = 1 << 30;
+const GROWTH_EIGHTHS: u64 = 13;
+/// Minimum size in bytes of a part that stores accept; [`MAX_PART_BYTES`] is the maximum.
+const MIN_PART_BYTES: u64 = 5 << 20;
+const MAX_PART_BYTES: u64 = 1 << 30;
 
 /// Division of an object into parts.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Cut {
+pub(super) struct PartLayout {
     size: u64,
 }
 
@@ -33,9 +33,9 @@ pub(super) struct Piece {
     pub(super) range: Range<usize>,
 }
 
-impl Cut {
+impl PartLayout {
     pub(super) fn new(size: u64) -> Self {
-        Self { size: size.clamp(SMALLEST, LARGEST) }
+        Self { size: size.clamp(MIN_PART_BYTES, MAX_PART_BYTES) }
     }
 
     /// Returns the size of the first parts.
@@ -44,18 +44,18 @@ impl Cut {
     }
 
     fn size(self, group: u64) -> u64 {
-        self.size + group * (self.size / 8 * GROWTH)
+        self.size + group * (self.size / 8 * GROWTH_EIGHTHS)
     }
 
     /// Returns the pieces of parts that a range of the object covers.
     pub(super) fn pieces(self, offset: u64, length: u64) -> Result<Vec<Piece>> {
-        let too_large = || Error::limit(format!("an object of more than {MOST} parts"));
+        let too_large = || Error::limit(format!("an object of more than {MAX_PARTS} parts"));
         let end = offset.checked_add(length).ok_or_else(too_large)?;
         let mut pieces = Vec::new();
         let (mut at, mut first, mut start, mut group) = (offset, 0, 0, 0);
         while at < end {
-            let count = if group == 0 { EQUAL } else { GROUP };
-            if first >= MOST {
+            let count = if group == 0 { EQUAL_PARTS } else { PARTS_PER_GROUP };
+            if first >= MAX_PARTS {
                 return Err(too_large());
             }
             let size = self.size(group);
@@ -80,9 +80,9 @@ impl Cut {
 
 /// The written ranges of a part.
 #[derive(Debug, Default)]
-pub(super) struct Written(BTreeMap<usize, usize>);
+pub(super) struct WrittenRanges(BTreeMap<usize, usize>);
 
-impl Written {
+impl WrittenRanges {
     pub(super) fn add(&mut self, range: Range<usize>) {
         let Range { mut start, mut end } = range;
         if start >= end {
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn parts_grow_up_to_the_largest_object() {
-        let cut = Cut::new(8 << 20);
+        let cut = PartLayout::new(8 << 20);
         let one = |offset| cut.pieces(offset, 1).map(|pieces| (pieces[0].number, pieces[0].size >> 20));
         assert_eq!(one(0).unwrap(), (0, 8));
         assert_eq!(one((8 << 20) - 1).unwrap(), (0, 8));
@@ -124,12 +124,12 @@ mod tests {
         let pieces = cut.pieces((8000 << 20) - 2, (21 << 20) + 5).unwrap();
         let found: Vec<_> = pieces.iter().map(|piece| (piece.number, piece.range.clone())).collect();
         assert_eq!(found, [(999, (8 << 20) - 2..8 << 20), (1000, 0..21 << 20), (1001, 0..3)]);
-        assert_eq!((Cut::new(1).first(), Cut::new(u64::MAX).first()), (5 << 20, 1 << 30));
+        assert_eq!((PartLayout::new(1).first(), PartLayout::new(u64::MAX).first()), (5 << 20, 1 << 30));
     }
 
     #[test]
     fn ranges_grow_together() {
-        let mut written = Written::default();
+        let mut written = WrittenRanges::default();
         for range in [5..10, 20..30, 0..0, 10..12, 0..3, 3..5] {
             assert!(!written.all(30));
             written.add(range);

@@ -1,14 +1,14 @@
 //! Recovery of files whose writer was killed.
 
-use super::based::Based;
 use super::chunks::Data;
-use super::journal::{self, Entry, Left, Placed, digest};
-use super::leave_out::{self, LeftOut};
+use super::journal::{self, AbandonedJournal, Entry, PlacedChunk, digest};
+use super::offset_sink::OffsetSink;
+use super::omitted_parts::{self, OmittedParts};
 use super::options::{CreateOptions, DatasetOptions, Sync};
 use super::sink::{LocalSink, Sink};
 use super::tree::{DatasetNode, GroupNode, NewLink, Node, NodeId, NodeKind, Tree};
 use super::writer::{Writer, dataset_node};
-use super::{fits, oldest_able};
+use super::{message_limits, oldest_able};
 use crate::read::spread;
 use crate::{Error, ErrorKind, Result, output};
 use hyperchunk_format::encode::{Oldest, message};
@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Result of a recovery.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Recovered {
+pub struct RecoveryReport {
     /// Number of datasets.
     pub datasets: u64,
     /// Number of complete chunks.
@@ -38,34 +38,35 @@ pub struct Recovered {
 /// # Errors
 /// NotFound if there is nothing to recover; Io if a program still writes the file; Corrupt if the journal
 /// is damaged.
-pub fn recover(path: impl AsRef<Path>) -> Result<Recovered> {
+pub fn recover(path: impl AsRef<Path>) -> Result<RecoveryReport> {
     let path = path.as_ref();
     recovered(path).map_err(|error| error.file(path.display()))
 }
 
 /// The journalled data of datasets.
 #[derive(Default)]
-struct Found {
-    chunks: HashMap<(NodeId, Box<[u64]>), Placed>,
+struct JournalledDatasets {
+    chunks: HashMap<(NodeId, Box<[u64]>), PlacedChunk>,
     begins: HashMap<NodeId, u64>,
     wrote: Vec<(NodeId, u64, u64, u64)>,
     user_block: u64,
     end: u64,
     /// Contents that HDF5 cannot hold.
-    left_out: LeftOut,
+    left_out: OmittedParts,
 }
 
-fn recovered(path: &Path) -> Result<Recovered> {
+fn recovered(path: &Path) -> Result<RecoveryReport> {
     let path = &*output::target(path)?;
-    let journal = Left::open(path).map_err(|error| match error.kind() {
+    let journal = AbandonedJournal::open(path).map_err(|error| match error.kind() {
         ErrorKind::NotFound => {
-            let message = format!("nothing to recover: there is no {}", journal::path_of(path).display());
+            let message =
+                format!("nothing to recover: there is no {}", journal::journal_path(path).display());
             Error::new(ErrorKind::NotFound, message)
         }
         _ => error,
     })?;
     let (entries, torn) = journal::read(&journal)?;
-    let partial = LocalSink::partial_of(path);
+    let partial = LocalSink::partial_path(path);
     if entries.is_empty() && !path.exists() && partial.symlink_metadata().is_err() {
         journal.end()?;
         return Err(Error::new(ErrorKind::NotFound, "nothing to recover: nothing had been written yet"));
@@ -74,7 +75,7 @@ fn recovered(path: &Path) -> Result<Recovered> {
     let mut options = CreateOptions { journal: false, sync: Sync::Commit, ..CreateOptions::default() };
     (options.oldest, options.newest) = (Oldest::V18, Oldest::V200);
     let mut tree = Tree::new(false);
-    let mut found = Found::default();
+    let mut found = JournalledDatasets::default();
     for entry in entries {
         replay(&mut tree, &mut found, entry)?;
     }
@@ -82,11 +83,11 @@ fn recovered(path: &Path) -> Result<Recovered> {
     journal.check(path, &local.partial(), &local.metadata()?)?;
     options.user_block = found.user_block;
     let first = found.end.max(local.length()?.saturating_sub(found.user_block)).next_multiple_of(8);
-    let sink = Based::over(Arc::<LocalSink>::clone(&local), found.user_block);
+    let sink = OffsetSink::over(Arc::<LocalSink>::clone(&local), found.user_block);
     let shown = path.to_string_lossy();
     let writer = Writer::over(local, Some(&shown), &options, None, first);
     let lost = Mutex::new(Vec::new());
-    let mut recovered = Recovered { torn, ..Recovered::default() };
+    let mut recovered = RecoveryReport { torn, ..RecoveryReport::default() };
     let mut datasets = HashMap::new();
     for (number, node) in tree.nodes.iter().enumerate() {
         if let NodeKind::Dataset(dataset) = &node.kind {
@@ -99,7 +100,7 @@ fn recovered(path: &Path) -> Result<Recovered> {
     let lose = |what: String| lost.lock().unwrap_or_else(PoisonError::into_inner).push(what);
     let whole = Mutex::new(0_u64);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    spread(threads, found.chunks.values(), Vec::new, |bytes: &mut Vec<u8>, placed: &Placed| {
+    spread(threads, found.chunks.values(), Vec::new, |bytes: &mut Vec<u8>, placed: &PlacedChunk| {
         let Some(dataset) = datasets.get(&placed.object) else { return Ok(()) };
         let Data::Chunked(chunks) = &dataset.data else { return Ok(()) };
         let size = usize::try_from(placed.size).map_err(|_| Error::limit("a chunk larger than memory"))?;
@@ -116,10 +117,10 @@ fn recovered(path: &Path) -> Result<Recovered> {
     for (id, dataset) in &datasets {
         contiguous(*id, dataset, &found, &*sink, &mut |what| lose(format!("{what} of {}", shown(*id))))?;
     }
-    let left_out = found.left_out.told(&names);
+    let left_out = found.left_out.describe(&names);
     lost.lock().unwrap_or_else(PoisonError::into_inner).extend(left_out);
     *writer.0.tree_mut() = tree;
-    let unencodable = leave_out::unencodable(&writer)?;
+    let unencodable = omitted_parts::unencodable(&writer)?;
     lost.lock().unwrap_or_else(PoisonError::into_inner).extend(unencodable);
     writer.close()?;
     recovered.chunks = whole.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -134,7 +135,7 @@ fn recovered(path: &Path) -> Result<Recovered> {
 fn contiguous(
     id: NodeId,
     dataset: &DatasetNode,
-    found: &Found,
+    found: &JournalledDatasets,
     sink: &dyn Sink,
     lose: &mut dyn FnMut(String),
 ) -> Result<()> {
@@ -154,7 +155,7 @@ fn contiguous(
                 continue;
             }
         }
-        cover(&mut covered, *first, end);
+        add_range(&mut covered, *first, end);
     }
     let mut at = 0;
     let pattern = dataset.filled(dataset.element_size)?;
@@ -179,7 +180,7 @@ fn contiguous(
 }
 
 /// Adds a range to disjoint ones.
-fn cover(covered: &mut BTreeMap<u64, u64>, mut first: u64, mut end: u64) {
+fn add_range(covered: &mut BTreeMap<u64, u64>, mut first: u64, mut end: u64) {
     while let Some((start, stop)) = covered.range(..=end).next_back().map(|(start, stop)| (*start, *stop)) {
         if stop < first {
             break;
@@ -206,7 +207,7 @@ pub(super) fn names(tree: &Tree) -> HashMap<NodeId, String> {
     names
 }
 
-fn replay(tree: &mut Tree, found: &mut Found, entry: Entry) -> Result<()> {
+fn replay(tree: &mut Tree, found: &mut JournalledDatasets, entry: Entry) -> Result<()> {
     if entry.object().is_some_and(|object| found.left_out.has(object)) {
         return Ok(());
     }
@@ -218,7 +219,7 @@ fn replay(tree: &mut Tree, found: &mut Found, entry: Entry) -> Result<()> {
         Entry::Datatype(datatype) => {
             let encoded =
                 oldest_able(Oldest::V18, Oldest::V200, |age| message::datatype::encode(&datatype, age));
-            let fit = encoded.and_then(|(_, encoded)| fits::datatype(&encoded));
+            let fit = encoded.and_then(|(_, encoded)| message_limits::datatype(&encoded));
             let id = tree.add(Node::new(NodeKind::Datatype(datatype), false));
             fit.unwrap_or_else(|error| found.left_out.object(id, &error));
         }
@@ -251,7 +252,7 @@ fn replay(tree: &mut Tree, found: &mut Found, entry: Entry) -> Result<()> {
                 NewLink::Hard(id) => found.left_out.check(id),
                 _ => Ok(()),
             };
-            match fit.and_then(|()| fits::link(name.as_bytes(), &target)) {
+            match fit.and_then(|()| message_limits::link(name.as_bytes(), &target)) {
                 Ok(()) => tree.link(group, name.as_bytes(), target)?,
                 Err(error) => found.left_out.link(group, name, &error),
             }
@@ -265,7 +266,7 @@ fn replay(tree: &mut Tree, found: &mut Found, entry: Entry) -> Result<()> {
             let datatype = &attribute.datatype;
             let encoded =
                 oldest_able(Oldest::V18, Oldest::V200, |age| message::datatype::encode(datatype, age));
-            match encoded.and_then(|(_, encoded)| fits::datatype(&encoded)) {
+            match encoded.and_then(|(_, encoded)| message_limits::datatype(&encoded)) {
                 Ok(()) => {
                     found.left_out.replace(object, &attribute.name);
                     tree.set_attribute(object, attribute)?;
@@ -280,7 +281,7 @@ fn replay(tree: &mut Tree, found: &mut Found, entry: Entry) -> Result<()> {
             found.left_out.replace(object, &name);
             tree.node_mut(object)?.attributes.remove(&name);
         }
-        Entry::Comment { object, comment } => match fits::comment(comment.as_ref()) {
+        Entry::Comment { object, comment } => match message_limits::comment(comment.as_ref()) {
             Ok(()) => tree.node_mut(object)?.comment = comment,
             Err(error) => found.left_out.attribute(object, Name::from(&b"its comment"[..]), &error),
         },

@@ -6,7 +6,7 @@ use super::options::{CreateOptions, DatasetOptions};
 use super::sink::LocalSink;
 use super::tree::{NewLink, NodeId};
 use super::writer::Writer;
-use crate::write::companion::Companion;
+use crate::write::embedded_format::Companion;
 use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::model::{Dataspace, Name};
 use std::io::IoSlice;

@@ -1,7 +1,7 @@
 //! Storing of strings, sequences and references in the heap.
 
 use super::Writer;
-use super::heap::{COLLECTION, Heap};
+use super::heap::{COLLECTION_BYTES, Heap};
 use super::options::FileLayout;
 use crate::{Error, Result};
 use hyperchunk_format::encode;
@@ -9,7 +9,7 @@ use hyperchunk_format::encode::reference::HeapObject;
 use hyperchunk_format::model::{Reference, ReferenceKind, Selected};
 
 /// Size in bytes of the collections in the first page: its space is limited.
-const SMALL_COLLECTION: usize = 4096;
+const SMALL_COLLECTION_BYTES: usize = 4096;
 
 impl Writer {
     /// Stores the bytes of a string or sequence of `count` elements; returns the element that refers to
@@ -76,7 +76,7 @@ impl Writer {
     fn store_bytes(&self, bytes: &[u8], heap: &Heap) -> Result<(u64, u32)> {
         self.0.open()?;
         let in_front = std::ptr::eq(heap, &self.0.front_heap);
-        let usual = if in_front { SMALL_COLLECTION } else { COLLECTION };
+        let usual = if in_front { SMALL_COLLECTION_BYTES } else { COLLECTION_BYTES };
         let take = |length| match in_front.then(|| self.0.take_front(length, false)).flatten() {
             Some(address) => Ok(address),
             None => {

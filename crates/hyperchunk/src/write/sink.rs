@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use super::Sync;
 
 /// Number of bytes copied at once.
-const COPIED: u64 = 1 << 20;
+const COPY_BYTES: u64 = 1 << 20;
 
 /// The bytes of a file that is being written. Writes may come from many threads at once, to places that do
 /// not overlap.
@@ -197,7 +197,7 @@ impl LocalSink {
                 let message = format!(
                     "{} is there: another program writes this file, or one was killed while it did; \
                      `hyperchunk recover {}` gets back what is whole, and deleting it gives it up",
-                    Self::partial_of(path).display(),
+                    Self::partial_path(path).display(),
                     path.display()
                 );
                 named(Error::new(ErrorKind::Io, message).with_os_code(EXISTS))
@@ -232,13 +232,13 @@ impl LocalSink {
     }
 
     /// Returns the path of a recoverable file while it is unfinished.
-    pub(super) fn partial_of(path: &Path) -> PathBuf {
+    pub(super) fn partial_path(path: &Path) -> PathBuf {
         path.with_file_name(partial_name(path.file_name().unwrap_or_default()))
     }
 
     /// Opens the unfinished file that a killed writer left, or the finished one that it continued.
     pub(super) fn reopen(path: &Path) -> Result<Self> {
-        let partial = Self::partial_of(path);
+        let partial = Self::partial_path(path);
         if partial.symlink_metadata().is_ok() {
             Self::open(&partial, path, false)
         } else {
@@ -337,7 +337,7 @@ fn copy_through_memory<S: Sink + ?Sized>(
     from: u64,
     length: u64,
 ) -> Result<()> {
-    let mut buffer = vec![0; usize::try_from(length.min(COPIED)).unwrap_or(0)];
+    let mut buffer = vec![0; usize::try_from(length.min(COPY_BYTES)).unwrap_or(0)];
     let mut done = 0;
     while done < length {
         let step = usize::try_from(length - done).unwrap_or(usize::MAX).min(buffer.len());

@@ -9,14 +9,14 @@ use std::fmt;
 use std::sync::{Arc, PoisonError};
 
 /// A snapshot of a file.
-struct Picture {
+struct SnapshotSource {
     sink: Arc<dyn Sink>,
     /// Pieces of the file that are missing or different in the sink, in order.
     pieces: Vec<(u64, Vec<u8>)>,
     size: u64,
 }
 
-impl fmt::Debug for Picture {
+impl fmt::Debug for SnapshotSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Picture").field("size", &self.size).finish_non_exhaustive()
     }
@@ -27,7 +27,7 @@ fn narrow(length: u64) -> usize {
     usize::try_from(length).unwrap_or(usize::MAX)
 }
 
-impl Source for Picture {
+impl Source for SnapshotSource {
     fn size(&self) -> u64 {
         self.size
     }
@@ -60,7 +60,7 @@ impl Source for Picture {
 }
 
 /// A snapshot: the change count at which it was taken, the file, and the address of each object.
-pub(super) type Taken = (u64, File, Arc<[u64]>);
+pub(super) type Snapshot = (u64, File, Arc<[u64]>);
 
 impl Writer {
     /// Returns the current state of the file, for reading. It is valid until something is written.
@@ -103,7 +103,7 @@ impl Writer {
         pieces.push((0, superblock));
         pieces.push((structure.start, structure.region));
         pieces.sort_by_key(|(start, _)| *start);
-        let source = Picture { sink: Arc::clone(&self.0.sink), pieces, size: structure.end };
+        let source = SnapshotSource { sink: Arc::clone(&self.0.sink), pieces, size: structure.end };
         let file = File::from_source(Arc::new(source), None, &OpenOptions::default())?;
         Ok((file, structure.addresses.into()))
     }

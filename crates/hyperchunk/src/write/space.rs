@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 pub(super) struct Space {
     next: AtomicU64,
     any_free: AtomicBool,
-    free: Mutex<Free>,
+    free: Mutex<FreeList>,
     /// True to use freed space again.
     reused: bool,
     /// The offset in the file of the first byte: alignments count from the start of the file.
@@ -17,7 +17,7 @@ pub(super) struct Space {
 }
 
 #[derive(Debug, Default)]
-struct Free {
+struct FreeList {
     /// Free list: start and length of each piece. Pieces never touch.
     now: BTreeMap<u64, u64>,
     /// The free list by length and start.
@@ -114,7 +114,7 @@ impl Space {
     }
 }
 
-impl Free {
+impl FreeList {
     /// Adds a piece, and merges it with its neighbours.
     fn add(&mut self, mut start: u64, mut length: u64) {
         let before = self.now.range(..start).next_back().map(|(start, length)| (*start, *length));

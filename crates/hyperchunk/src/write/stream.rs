@@ -4,7 +4,7 @@
 //! stay unwritten. Then it is sent, and cannot be changed any more. The first part stays until the end: the
 //! superblock is written last.
 
-use super::parts::{Cut, Piece, Written};
+use super::parts::{PartLayout, Piece, WrittenRanges};
 use super::sink::Sink;
 use crate::io::interrupt;
 use crate::io::upload::{Stored, Upload};
@@ -13,29 +13,29 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Interval at which waiting threads poll for an interrupt.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Time limit for a deadlock: memory is full of incomplete parts, and none becomes complete.
-const HOPELESS: Duration = Duration::from_secs(10);
+const DEADLOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A sink that sends parts of an object.
 #[derive(Debug)]
 pub(crate) struct StreamSink {
     upload: Arc<dyn Upload>,
     name: String,
-    cut: Cut,
+    cut: PartLayout,
     /// Number of parts from the start that stay until the end.
     kept: usize,
     /// Maximum number of bytes of other parts in memory, unless two parts are larger.
     most: usize,
     /// Time to wait for bytes that other threads have to write.
     hopeless: Duration,
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     /// The process that writes it; a forked child does not.
     process: u32,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct SharedState {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -65,7 +65,7 @@ enum Part {
 #[derive(Debug)]
 struct Buffer {
     bytes: Vec<u8>,
-    written: Written,
+    written: WrittenRanges,
     /// True if its bytes were taken away to be sent.
     taken: bool,
 }
@@ -93,10 +93,11 @@ impl State {
     }
 }
 
-impl Shared {
+impl SharedState {
     /// Waits for a change.
     fn wait<'a>(&'a self, state: MutexGuard<'a, State>) -> Result<MutexGuard<'a, State>> {
-        let (state, waited) = self.changed.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner);
+        let (state, waited) =
+            self.changed.wait_timeout(state, POLL_INTERVAL).unwrap_or_else(PoisonError::into_inner);
         if waited.timed_out() {
             // Released first: the interrupt callback may wait for a thread that waits for this lock.
             drop(state);
@@ -113,7 +114,7 @@ impl StreamSink {
     /// Creates a sink with parts of `part` bytes, `at_once` of them in memory; the first `kept` bytes stay
     /// until the end.
     pub(crate) fn new(upload: Arc<dyn Upload>, name: &str, part: u64, at_once: usize, kept: u64) -> Self {
-        let cut = Cut::new(part);
+        let cut = PartLayout::new(part);
         let first = usize::try_from(cut.first()).unwrap_or(usize::MAX);
         Self {
             upload,
@@ -121,7 +122,7 @@ impl StreamSink {
             cut,
             kept: usize::try_from(kept.div_ceil(cut.first())).unwrap_or(usize::MAX).max(1),
             most: first.saturating_mul(at_once.max(1)),
-            hopeless: HOPELESS,
+            hopeless: DEADLOCK_TIMEOUT,
             shared: Arc::default(),
             process: std::process::id(),
         }
@@ -170,7 +171,7 @@ impl StreamSink {
                     .try_reserve_exact(size)
                     .map_err(|_| Error::limit("no memory for a part of the object"))?;
                 bytes.resize(size, 0);
-                let buffer = Buffer { bytes, written: Written::default(), taken: false };
+                let buffer = Buffer { bytes, written: WrittenRanges::default(), taken: false };
                 let buffer = Arc::new(Mutex::new(buffer));
                 *state.part(number) = Part::Filling(Arc::clone(&buffer));
                 if !stays {

@@ -35,20 +35,20 @@ fn numbers(range: std::ops::Range<i32>) -> Vec<u8> {
     range.flat_map(i32::to_le_bytes).collect()
 }
 
-struct Made {
+struct TestFile {
     sink: Arc<MemorySink>,
     file: Writer,
 }
 
-fn made(change: impl FnOnce(&mut CreateOptions)) -> Made {
+fn made(change: impl FnOnce(&mut CreateOptions)) -> TestFile {
     let sink = Arc::new(MemorySink::default());
     let mut options = CreateOptions::default();
     change(&mut options);
     let file = Writer::create_in(Arc::<MemorySink>::clone(&sink), None, &options).unwrap();
-    Made { sink, file }
+    TestFile { sink, file }
 }
 
-impl Made {
+impl TestFile {
     fn read(&self) -> File {
         File::from_bytes(self.sink.bytes(), &OpenOptions::default()).unwrap()
     }
@@ -613,22 +613,22 @@ fn what_waits_outside_a_smaller_extent_is_gone() {
 
 /// Ends files with the name of another object.
 #[derive(Debug)]
-struct Ending(NodeId, NodeId);
+struct EmbeddedNames(NodeId, NodeId);
 
-impl Companion for Ending {
+impl Companion for EmbeddedNames {
     fn plan(&self) -> Result<Plan> {
         let sealed = vec![
-            Sealed { object: self.1, remainder: 5, behind: 11 },
-            Sealed { object: self.0, remainder: 3, behind: 0 },
+            SealedObject { object: self.1, remainder: 5, behind: 11 },
+            SealedObject { object: self.0, remainder: 3, behind: 0 },
         ];
         Ok(Plan { front: 13, sealed })
     }
 
-    fn fill(&self, places: &Places) -> Result<Filled> {
+    fn fill(&self, places: &Offsets) -> Result<FormatBytes> {
         assert_eq!((places.front % 8, places.checksums[0] % 8, places.checksums[1] % 8), (0, 5, 3));
         assert_eq!(places.end, places.checksums[1] + 4);
         let sealed = vec![(*b"DATA", vec![1; 11]), (*b"THER", Vec::new())];
-        Ok(Filled { front: vec![2; 13], sealed, ending: *b"THE O " })
+        Ok(FormatBytes { front: vec![2; 13], sealed, ending: *b"THE O " })
     }
 }
 
@@ -654,7 +654,7 @@ fn a_file_behind_a_user_block_that_ends_as_another_format() {
     data.place(start).unwrap();
     let other = file.create_dataset(NodeId::ROOT, b"other", made).unwrap();
     other.write(&Choice::All, &[9; 4000]).unwrap();
-    file.accompany(Arc::new(Ending(group, data.id())));
+    file.accompany(Arc::new(EmbeddedNames(group, data.id())));
     let look = |file: &File| {
         for (path, value) in [("group/data", 7), ("other", 9)] {
             let data = file.root().unwrap().group().unwrap().get(path.as_bytes()).unwrap().dataset().unwrap();

@@ -1,15 +1,15 @@
 //! Writer of a new file.
 
-use super::based::Based;
 use super::chunks::{Chunks, Data, NewChunk};
-use super::companion::Companion;
 use super::dataset::DatasetWriter;
-use super::fits;
+use super::embedded_format::Companion;
 use super::heap::Heap;
-use super::journal::{Entry, Journal, Made, not_started};
+use super::journal::{Entry, Journal, NewDataset, delete_unstarted};
+use super::message_limits;
+use super::offset_sink::OffsetSink;
 use super::options::{CreateOptions, DatasetOptions, FileLayout, NewLayout, Sync};
 use super::sink::{LocalSink, Sink, may_create};
-use super::snapshot::Taken;
+use super::snapshot::Snapshot;
 use super::space::Space;
 use super::stream::StreamSink;
 use super::tree::{DatasetNode, NewLink, Node, NodeId, NodeKind, Tree};
@@ -28,13 +28,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 /// The start of the data; the bytes before are reserved for the superblock.
-const FIRST: u64 = 2048;
+const DATA_OFFSET: u64 = 2048;
 /// Number of bytes of a streamed file for headers at promised addresses.
-const PROMISED: u64 = 64 << 10;
+const RESERVED_HEADER_BYTES: u64 = 64 << 10;
 /// Maximum size of data in a file, in bytes.
-const LONGEST: u64 = 1 << 62;
+const MAX_DATA_BYTES: u64 = 1 << 62;
 /// Maximum size of compact data in bytes: the size field has 16 bits.
-const LARGEST_COMPACT: u64 = 65_520;
+const MAX_COMPACT_BYTES: u64 = 65_520;
 
 /// A file that is being written. Cheap to clone; all clones may be used from many threads at once.
 ///
@@ -78,7 +78,7 @@ pub(super) struct Inner {
     /// Number of changes.
     pub(super) changes: AtomicU64,
     /// The last snapshot of the file, and its change count.
-    pub(super) snapshot: Mutex<Option<Taken>>,
+    pub(super) snapshot: Mutex<Option<Snapshot>>,
     /// The free range of the first page, if structure goes there.
     pub(super) front: Mutex<Option<Range<u64>>>,
     /// Sequences and strings of attributes, if they go into the first page.
@@ -114,7 +114,7 @@ impl Inner {
 
     /// Allocates space at a multiple of `alignment` of the file.
     pub(super) fn take_aligned(&self, length: u64, alignment: u64) -> Result<u64> {
-        if length > LONGEST || self.space.end() > LONGEST {
+        if length > MAX_DATA_BYTES || self.space.end() > MAX_DATA_BYTES {
             return Err(Error::limit(format!("{length} bytes of data")));
         }
         let (start, gap) = self.space.take(length, alignment);
@@ -210,14 +210,14 @@ impl Writer {
     /// As [`LocalSink::create`].
     pub fn create(path: impl AsRef<Path>, options: &CreateOptions) -> Result<Self> {
         let path = path.as_ref();
-        first_of(options)?;
+        data_start(options)?;
         may_create(path, options.replace)?;
         // The journal first: it is the lock between writers of the file.
         let journal = options.journal.then(|| Journal::create(path)).transpose()?;
         let start = if options.journal { LocalSink::recoverable } else { LocalSink::create };
         let sink = match start(path, options.sync, options.replace, options.locking) {
             Ok(sink) => sink,
-            Err(error) => return Err(not_started(error, journal.as_ref())),
+            Err(error) => return Err(delete_unstarted(error, journal.as_ref())),
         };
         Self::start(Arc::new(sink), Some(&path.to_string_lossy()), options, journal)
     }
@@ -235,8 +235,8 @@ impl Writer {
             return Self::create(path, options);
         }
         let kept = match options.layout {
-            FileLayout::InFront { page } => page.saturating_add(PROMISED),
-            FileLayout::AtEnd => FIRST,
+            FileLayout::InFront { page } => page.saturating_add(RESERVED_HEADER_BYTES),
+            FileLayout::AtEnd => DATA_OFFSET,
         };
         let kept = kept.saturating_add(options.user_block);
         let upload = crate::io::start_upload(url, remote, options.replace)?;
@@ -266,7 +266,7 @@ impl Writer {
         options: &CreateOptions,
         journal: Option<Journal>,
     ) -> Result<Self> {
-        let (first, base) = (first_of(options)?, options.user_block);
+        let (first, base) = (data_start(options)?, options.user_block);
         let writer = Self::over(sink, name, options, journal, first);
         let started = writer.0.file.write_at(base, writer.0.file.unfinished()).and_then(|()| match base {
             0 => Ok(()),
@@ -275,7 +275,7 @@ impl Writer {
         if let Err(error) = started {
             // Nothing is in it that could be recovered.
             return Err(match writer.0.file.discard() {
-                Ok(()) => not_started(error, writer.0.journal.as_ref()),
+                Ok(()) => delete_unstarted(error, writer.0.journal.as_ref()),
                 Err(left) => error.advise(left),
             });
         }
@@ -294,10 +294,10 @@ impl Writer {
         first: u64,
     ) -> Self {
         let file = Arc::clone(&sink);
-        let sink = Based::over(sink, options.user_block);
+        let sink = OffsetSink::over(sink, options.user_block);
         // Headers at promised addresses are written last. If late writes are only possible at the start of
         // the file, they go there.
-        let promised = sink.kept().map(|_| first..first + PROMISED);
+        let promised = sink.kept().map(|_| first..first + RESERVED_HEADER_BYTES);
         let first = promised.as_ref().map_or(first, |promised| promised.end);
         let threads = match options.threads {
             0 => crate::file::processors(),
@@ -411,7 +411,7 @@ impl Writer {
     /// Invalid if the name is taken or cannot be one.
     pub fn commit_datatype(&self, parent: NodeId, name: &[u8], datatype: Datatype) -> Result<NodeId> {
         let (age, encoded) = self.0.able(|age| encode::message::datatype::encode(&datatype, age))?;
-        fits::datatype(&encoded).map_err(|error| self.0.named(error.object(Name::from(name))))?;
+        message_limits::datatype(&encoded).map_err(|error| self.0.named(error.object(Name::from(name))))?;
         self.0.notice(age, || format!("the datatype {}", Name::from(name)));
         let node = Node::new(NodeKind::Datatype(datatype.clone()), false);
         self.add((parent, name), node, Entry::Datatype(datatype), |_| ())
@@ -436,7 +436,7 @@ impl Writer {
             };
         }
         let named = |error: Error| self.0.named(error.object(Name::from(name).to_string()));
-        let made = Made {
+        let made = NewDataset {
             datatype: options.datatype.clone(),
             committed: options.committed,
             dataspace: options.dataspace.clone(),
@@ -508,7 +508,7 @@ impl Writer {
     /// Invalid if the name is taken or cannot be one.
     pub fn link(&self, group: NodeId, name: &[u8], target: NewLink) -> Result<()> {
         self.change(|tree, done| {
-            fits::link(name, &target)?;
+            message_limits::link(name, &target)?;
             tree.link(group, name, target.clone())?;
             let name = Name::from(name);
             done.push(Entry::Link { group, name: name.clone(), target });
@@ -539,7 +539,7 @@ impl Writer {
     pub fn set_attribute(&self, object: NodeId, attribute: Attribute) -> Result<()> {
         let (age, encoded) =
             self.0.able(|age| encode::message::datatype::encode(&attribute.datatype, age))?;
-        fits::datatype(&encoded).map_err(|error| self.0.named(error.object(&attribute.name)))?;
+        message_limits::datatype(&encoded).map_err(|error| self.0.named(error.object(&attribute.name)))?;
         self.0.notice(age, || format!("the datatype of the attribute {}", attribute.name));
         if self.0.journal.is_some() && attribute.datatype.has_vlen() {
             self.0.heap.flush(&self.0.space, &*self.0.sink)?;
@@ -549,7 +549,7 @@ impl Writer {
             let name = attribute.name.clone();
             let node = tree.node(object)?;
             let (old, next) = (node.attributes.get(&name).cloned(), node.next_attribute);
-            fits::attribute_order(node, old.is_some())?;
+            message_limits::attribute_order(node, old.is_some())?;
             tree.set_attribute(object, attribute.clone())?;
             done.push(Entry::Attribute { object, attribute });
             let undo = on_node(object, move |node| {
@@ -589,7 +589,7 @@ impl Writer {
     /// # Errors
     /// Invalid if the object is of another file.
     pub fn set_comment(&self, object: NodeId, comment: Option<Name>) -> Result<()> {
-        fits::comment(comment.as_ref()).map_err(|error| self.0.named(error))?;
+        message_limits::comment(comment.as_ref()).map_err(|error| self.0.named(error))?;
         self.change(|tree, done| {
             let old = std::mem::replace(&mut tree.node_mut(object)?.comment, comment.clone());
             done.push(Entry::Comment { object, comment });
@@ -670,11 +670,11 @@ impl Writer {
 }
 
 /// Checks options; returns the start of the data, counted from the superblock.
-fn first_of(options: &CreateOptions) -> Result<u64> {
+fn data_start(options: &CreateOptions) -> Result<u64> {
     let first = match options.layout {
-        FileLayout::AtEnd => FIRST,
+        FileLayout::AtEnd => DATA_OFFSET,
         FileLayout::InFront { page } if page.is_power_of_two() && (512..=1 << 30).contains(&page) => {
-            page.max(FIRST)
+            page.max(DATA_OFFSET)
         }
         FileLayout::InFront { page } => {
             let message = format!("a page of {page} bytes: a power of two from 512 to 2^30 is needed");
@@ -697,14 +697,14 @@ pub(super) fn dataset_node(options: DatasetOptions, oldest: Oldest, newest: Olde
     let DatasetOptions { datatype, committed, dataspace, layout, pipeline, fill, .. } = options;
     let mut needs = needs(&datatype, oldest, newest)?;
     if committed.is_none() {
-        fits::datatype(&encode::message::datatype::encode(&datatype, needs)?)?;
+        message_limits::datatype(&encode::message::datatype::encode(&datatype, needs)?)?;
     }
-    fits::fill(&fill.value)?;
+    message_limits::fill(&fill.value)?;
     if let Dataspace::Simple { dims, max } = &dataspace {
         if dims.len() != max.len() || dims.len() > 32 {
             return Err(Error::invalid(format!("{} dimensions, {} bounds for them", dims.len(), max.len())));
         }
-        fits::extent(dims, max)?;
+        message_limits::extent(dims, max)?;
     }
     let element_size = usize::try_from(datatype.size)
         .ok()
@@ -716,7 +716,8 @@ pub(super) fn dataset_node(options: DatasetOptions, oldest: Oldest, newest: Olde
         return Err(Error::invalid(format!("a fill value of {} bytes", value.len())));
     }
     let elements = dataspace.elements();
-    let bytes = elements.and_then(|count| count.checked_mul(datatype.size)).filter(|bytes| *bytes <= LONGEST);
+    let bytes =
+        elements.and_then(|count| count.checked_mul(datatype.size)).filter(|bytes| *bytes <= MAX_DATA_BYTES);
     let size = || bytes.ok_or_else(|| Error::limit("a dataset of more than 2^62 bytes"));
     if !matches!(layout, NewLayout::Chunked(_)) {
         if !pipeline.is_empty() {
@@ -731,14 +732,14 @@ pub(super) fn dataset_node(options: DatasetOptions, oldest: Oldest, newest: Olde
     let data = match layout {
         NewLayout::Compact => {
             let size = size()?;
-            if size > LARGEST_COMPACT {
+            if size > MAX_COMPACT_BYTES {
                 return Err(Error::limit(format!("{size} bytes in a compact dataset: 64 KiB at most")));
             }
             Data::Compact(RwLock::new(Vec::new()))
         }
         NewLayout::Contiguous => Data::Contiguous { address: Mutex::new(None), size: size()? },
         NewLayout::External(files) => {
-            fits::external_files(files.len())?;
+            message_limits::external_files(files.len())?;
             Data::External(files)
         }
         NewLayout::Virtual(mappings) => {
@@ -763,7 +764,7 @@ pub(super) fn dataset_node(options: DatasetOptions, oldest: Oldest, newest: Olde
             if bytes.is_some_and(|bytes| u32::try_from(bytes).is_err()) && newest >= Oldest::V200 {
                 needs = Oldest::V200;
             }
-            let most = if needs.max(oldest) >= Oldest::V200 { LONGEST } else { u64::from(u32::MAX) };
+            let most = if needs.max(oldest) >= Oldest::V200 { MAX_DATA_BYTES } else { u64::from(u32::MAX) };
             let Some(bytes) = bytes.filter(|bytes| *bytes <= most) else {
                 return Err(Error::limit(
                     "chunks of 4 GiB and more: HDF5 before 2.0 cannot read them (libver \"v200\" writes them)",

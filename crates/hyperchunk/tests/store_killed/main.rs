@@ -8,7 +8,7 @@
 use hyperchunk::model::{ByteOrder, Datatype};
 use hyperchunk::select::{Axis, Choice};
 use hyperchunk::store::commit::{CommitOptions, commit};
-use hyperchunk::store::{Definition, Known, LogWriter, Segments, WriterOptions, create, log_of};
+use hyperchunk::store::{Definition, KnownStore, LogWriter, Segments, WriterOptions, create, log_path};
 use hyperchunk::write::Sync;
 use hyperchunk::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
@@ -55,7 +55,7 @@ fn child(path: &Path, seed: u64) {
     options.checksum = !seed.is_multiple_of(5);
     options.segments = if seed & 4 == 0 { Segments::Arrow } else { Segments::Log };
     options.memory = (cfg!(target_os = "linux") && seed.is_multiple_of(7)).then_some(1 << 20);
-    options.known = Some(Known::default()).filter(|_| seed.is_multiple_of(3));
+    options.known = Some(KnownStore::default()).filter(|_| seed.is_multiple_of(3));
     let writer = LogWriter::create(path, &options).unwrap();
     let datasets: Vec<u32> = NAMES.iter().map(|name| writer.define(&definition(name)).unwrap()).collect();
     let mut random = Random(seed * 77 + 1);
@@ -233,7 +233,7 @@ fn a_log_that_is_cut_behind_an_epoch_costs_that_epoch_nothing() {
         write(5);
         drop(writers);
         for log in &first.manifest.logs {
-            let name = log_of(&path, log.writer);
+            let name = log_path(&path, log.writer);
             let file = std::fs::File::options().write(true).open(&name).unwrap();
             let behind = file.metadata().unwrap().len() - log.length;
             file.set_len(log.length + random.next(behind + 1)).unwrap();

@@ -15,7 +15,7 @@ use arrow_schema::{Field, SchemaRef};
 use futures_util::StreamExt as _;
 use hyperchunk::model::{Dataspace, Datatype};
 use hyperchunk::store::commit::{CommitOptions, commit};
-use hyperchunk::store::{Definition, LogWriter, Ticket, WriterOptions, attach, create, folder_of};
+use hyperchunk::store::{Definition, LogWriter, Ticket, WriterOptions, attach, create, store_folder};
 use hyperchunk::write::{
     CreateOptions, DatasetOptions, DatasetWriter, MemorySink, NewLayout, NodeId, Sync, Writer,
 };
@@ -212,7 +212,7 @@ impl Batches {
 
 fn write(files: &OpenFiles, put: &Put, batches: &mut Batches) -> Result<Value> {
     let path = files.roots.for_new(&put.file)?;
-    let is_store = folder_of(&path).is_dir();
+    let is_store = store_folder(&path).is_dir();
     let there = path.exists();
     let done = match put.mode {
         Mode::Create if there => Err(Error::new(ErrorKind::Io, "there is a file of that name")),
@@ -449,7 +449,7 @@ fn new_store(put: &Put, path: &Path, batches: &mut Batches) -> Result<Value> {
     write().inspect_err(|_| {
         if put.mode != Mode::Replace {
             drop(std::fs::remove_file(path));
-            drop(std::fs::remove_dir_all(folder_of(path)));
+            drop(std::fs::remove_dir_all(store_folder(path)));
         }
     })
 }

@@ -382,7 +382,7 @@ pub(super) fn marker(slot: &'static Slot, under: P, vol: Hid) -> Option<Marker> 
         offset: 0,
         size: None,
     };
-    Marker::of(&[file])
+    Marker::from_external_files(&[file])
 }
 
 /// Returns the marker of a virtual dataset over blocks of logs.
@@ -399,7 +399,7 @@ fn marker_of_blocks(slot: &Slot, plist: &PropertyList) -> Option<Marker> {
     if file != "." {
         return None;
     }
-    Marker::of_block(path.to_str()?)
+    Marker::from_block_path(path.to_str()?)
 }
 
 /// Returns whether a lower dataset's elements are in external files.

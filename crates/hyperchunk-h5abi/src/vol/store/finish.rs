@@ -7,7 +7,7 @@ use super::super::slot::{NO_REQUEST, Slot};
 use super::location::Location;
 use super::{Keeper, OpenStore, Store, paths};
 use crate::symbols::Hid;
-use hyperchunk::store::commit::{self, CommitOptions, SetAside, Waiting};
+use hyperchunk::store::commit::{self, CommitOptions, DeferredLog, PendingLog};
 use hyperchunk::store::{
     Ending, LogWriter, MARKER, Manifest, Session, Ticket, WriterId, launched, process_place,
 };
@@ -214,7 +214,7 @@ impl OpenStore {
     pub(in crate::vol) fn flush(&self) -> Outcome<()> {
         let store = &self.store;
         let (Some(writer), Some(keeper)) = (&store.writer, store.keeper()) else { return Ok(()) };
-        let image = image(store.slot, keeper).inspect_err(|_| writer.give_up(UNWRITTEN))?;
+        let image = image(store.slot, keeper).inspect_err(|_| writer.disable(UNWRITTEN))?;
         writer.put_image(&image)?;
         writer.flush()?;
         store.check_path()
@@ -289,7 +289,7 @@ impl Store {
         paths::done_with(self);
         let written = match self.own() {
             Some(writer) => {
-                image(self.slot, keeper).inspect_err(|_| writer.give_up(UNWRITTEN)).and_then(|image| {
+                image(self.slot, keeper).inspect_err(|_| writer.disable(UNWRITTEN)).and_then(|image| {
                     writer.put_image(&image)?;
                     Ok(writer.close().map(drop)?)
                 })
@@ -336,7 +336,7 @@ impl Store {
     /// Fails if data of this session were left out of an epoch, or are hidden by data of others.
     fn check_commit(&self, writer: &LogWriter, outcome: &commit::Outcome) -> Outcome<()> {
         let session = writer.header().session;
-        let ours = |aside: &&SetAside| {
+        let ours = |aside: &&DeferredLog| {
             aside.writer == writer.id() || (!session.is_unknown() && aside.session == session)
         };
         if let Some(aside) = outcome.set_aside.iter().find(ours) {
@@ -366,7 +366,7 @@ impl Store {
 
 /// Returns whether a log will not grow: its writer is done, or its process has ended. (A process of another
 /// machine counts as ended if its number is free here; data that it writes later go into another epoch.)
-pub(super) fn is_done(log: &Waiting) -> bool {
+pub(super) fn is_done(log: &PendingLog) -> bool {
     if log.ending == Ending::Finished || log.header.failed {
         return true;
     }
@@ -375,7 +375,7 @@ pub(super) fn is_done(log: &Waiting) -> bool {
 
 /// Returns whether the process of a writer has ended. On another machine, or in another container, it counts
 /// as ended if its number is free here.
-fn is_gone(log: &Waiting) -> bool {
+fn is_gone(log: &PendingLog) -> bool {
     let Ok(process) = i32::try_from(log.header.process) else { return true };
     // SAFETY: signal 0 only tests whether the process exists.
     let there = unsafe { libc::kill(process, 0) } == 0;
@@ -386,20 +386,20 @@ fn is_gone(log: &Waiting) -> bool {
 }
 
 /// Returns whether a writer was stopped: it is not done, and its process has ended.
-pub(super) fn was_stopped(log: &Waiting) -> bool {
+pub(super) fn was_stopped(log: &PendingLog) -> bool {
     log.ending != Ending::Finished && is_gone(log)
 }
 
 /// Returns whether a writer certainly has the committed file open: its process is running, on this machine,
 /// and it did not truncate the file.
-pub(super) fn has_committed_open(log: &Waiting) -> bool {
+pub(super) fn has_committed_open(log: &PendingLog) -> bool {
     let header = &log.header;
     let goes_on = log.ending != Ending::Finished && !header.failed && !is_gone(log);
     goes_on && !header.truncates && header.base > 0 && header.place != 0 && header.place == process_place()
 }
 
 /// Returns the uncommitted logs of a store.
-fn waiting(path: &Path) -> Outcome<Vec<Waiting>> {
+fn waiting(path: &Path) -> Outcome<Vec<PendingLog>> {
     Ok(commit::waiting(path, Manifest::newest(path)?.as_deref())?)
 }
 
@@ -417,8 +417,8 @@ pub(super) fn commit_flushed(path: &Path, options: &Options, writable: bool) -> 
     }
     let waiting = waiting(path)?;
     let here = process_place();
-    let is_certain = |log: &&Waiting| writable || (here != 0 && log.header.place == here);
-    let certain: Vec<Waiting> = waiting.iter().filter(is_certain).cloned().collect();
+    let is_certain = |log: &&PendingLog| writable || (here != 0 && log.header.place == here);
+    let certain: Vec<PendingLog> = waiting.iter().filter(is_certain).cloned().collect();
     let mut wanted = CommitOptions::default();
     wanted.ended = ended_tickets(path, &certain)?;
     if wanted.ended.is_empty() {

@@ -4,7 +4,7 @@
 use super::peers::EPOCH;
 use super::pieces::Pieces;
 use hyperchunk::codec::Decoder;
-use hyperchunk::store::{Definition, LogWriter, Piece, Place, Slab, WriterBytes, Written};
+use hyperchunk::store::{DatasetWrites, Definition, LogWriter, Piece, Place, Slab, WriterBytes};
 use hyperchunk::{Error, Result};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ fn clips(later: u64, earlier: u64) -> bool {
 
 impl Layer {
     /// Makes a layer from the known pieces and extents.
-    pub(super) fn new(source: Source, epoch: u64, written: &Written) -> Self {
+    pub(super) fn new(source: Source, epoch: u64, written: &DatasetWrites) -> Self {
         let mut pieces = Pieces::default();
         written.pieces.iter().for_each(|piece| pieces.push(piece));
         written.extents.iter().for_each(|extent| pieces.clip(extent));

@@ -44,7 +44,7 @@ use super::mpi::Ranks;
 use super::options::Options;
 use super::slot::Slot;
 use crate::symbols::Hid;
-use hyperchunk::store::{DatasetId, Definition, LogWriter, Manifest, WriterBytes, WriterId, log_of};
+use hyperchunk::store::{DatasetId, Definition, LogWriter, Manifest, WriterBytes, WriterId, log_path};
 use layers::{Layer, Source};
 use peers::Peers;
 use std::collections::{HashMap, HashSet};
@@ -157,7 +157,7 @@ impl Store {
         if let Some(file) = known.get(&writer) {
             return Ok(Arc::clone(file));
         }
-        let path = log_of(&self.path, writer);
+        let path = log_path(&self.path, writer);
         let file = File::open(&path).map_err(|error| {
             let message = format!("cannot open a log of the store: {error}");
             hyperchunk::Error::new(hyperchunk::ErrorKind::NotFound, message).file(path.display())

@@ -11,10 +11,10 @@ use super::peers::Peers;
 use super::process_group::ProcessGroup;
 use super::{Keeper, OpenStore, Store, StoreDataset, at_exit, finish, paths};
 use crate::symbols::Hid;
-use hyperchunk::store::commit::{self, CommitOptions, Waiting};
+use hyperchunk::store::commit::{self, CommitOptions, PendingLog};
 use hyperchunk::store::{
-    Definition, Ending, Log, LogWriter, Manifest, Marker, Mode, Session, WriterId, WriterOptions, folder_of,
-    hold_alone, locks_are_off, log_of,
+    Definition, Ending, Log, LogWriter, Manifest, Marker, Mode, Session, WriterId, WriterOptions, hold_alone,
+    locks_are_off, log_path, store_folder,
 };
 use hyperchunk::write;
 use hyperchunk_live::observe;
@@ -103,7 +103,7 @@ pub(super) fn session(options: &Options) -> Session {
     if let Some(name) = &options.session {
         return Session::named(name);
     }
-    let session = Session::of_process();
+    let session = Session::from_environment();
     match options.writers {
         Some(writers) if session.is_unknown() => {
             let parent = std::os::unix::process::parent_id();
@@ -200,7 +200,7 @@ fn becomes_store(
     }
     if there.is_some() && !locks_are_off() && !paths::is_stub(path)? {
         // Writers of one session may truncate it together.
-        let is_other = |log: &&Waiting| session.is_unknown() || log.header.session != session;
+        let is_other = |log: &&PendingLog| session.is_unknown() || log.header.session != session;
         if let Some(log) = waiting(path)?.iter().filter(is_other).find(|log| finish::has_committed_open(log))
         {
             refuse!(
@@ -232,7 +232,7 @@ enum StoreState {
     /// A store to be read at an epoch.
     Epoch(u64),
     /// A store without a commit, whose writers are running.
-    Waiting(Vec<Waiting>),
+    Waiting(Vec<PendingLog>),
     /// A committed store to be read.
     Read,
     /// A committed store to be written.
@@ -349,7 +349,7 @@ fn find(slot: &'static Slot, options: &Options, flags: c_uint, path: &Path) -> O
         }
         return Ok(Some(StoreState::Epoch(epoch)));
     }
-    if may_write(&folder_of(path)) {
+    if may_write(&store_folder(path)) {
         finish::commit_flushed(path, options, writable)?;
     }
     let waiting = if paths::is_stub(path)? { waiting(path)? } else { Vec::new() };
@@ -395,7 +395,7 @@ fn find(slot: &'static Slot, options: &Options, flags: c_uint, path: &Path) -> O
 }
 
 /// Returns the uncommitted logs that are visible.
-fn waiting(path: &Path) -> Outcome<Vec<Waiting>> {
+fn waiting(path: &Path) -> Outcome<Vec<PendingLog>> {
     Ok(commit::waiting(path, Manifest::newest(path)?.as_deref())?)
 }
 
@@ -409,7 +409,7 @@ fn stopped_writers(waiting: &[Waiting]) -> Vec<WriterId> {
 fn published_logs(path: &Path, waiting: &[Waiting]) -> Vec<Arc<Log>> {
     let mut waiting: Vec<&Waiting> = waiting.iter().collect();
     waiting.sort_by_key(|log| (log.header.started, log.header.writer));
-    let opened = waiting.iter().filter_map(|log| Log::open(&log_of(path, log.header.writer), None, 0).ok());
+    let opened = waiting.iter().filter_map(|log| Log::open(&log_path(path, log.header.writer), None, 0).ok());
     let logs: Vec<_> = opened.map(Arc::new).collect();
     let hidden: HashSet<_> = logs.iter().flat_map(|log| log.hidden.iter().copied()).collect();
     logs.into_iter().filter(|log| !hidden.contains(&log.writer())).collect()

@@ -6,7 +6,7 @@ use super::Store;
 use hyperchunk::index::IndexOption;
 use hyperchunk::io::Locking;
 use hyperchunk::store::{
-    MARKER, Manifest, STAMPED_WITHIN_BYTES, commit, epoch_of, folder_of, hold_alone, real_file,
+    MARKER, Manifest, STAMPED_WITHIN_BYTES, commit, hold_alone, read_epoch, real_file, store_folder,
 };
 use hyperchunk::write::{CreateOptions, MemorySink, Sink, Writer};
 use hyperchunk::{File, OpenOptions};
@@ -85,7 +85,7 @@ pub(super) fn absolute(name: &CStr) -> Option<PathBuf> {
 
 /// Returns whether there is a store at a path: an HDF5 file with a folder of logs.
 pub(in crate::vol) fn is_store(path: &Path) -> bool {
-    folder_of(path).is_dir() && fs::metadata(path).is_ok_and(|file| file.is_file())
+    store_folder(path).is_dir() && fs::metadata(path).is_ok_and(|file| file.is_file())
 }
 
 /// Returns whether there is a store at a name that HDF5 passes.
@@ -102,7 +102,7 @@ pub(super) fn is_of_a_store(path: &Path) -> bool {
     let mut start = Vec::new();
     let mut read = || fs::File::open(path)?.take(STAMPED_WITHIN_BYTES as u64).read_to_end(&mut start);
     read().is_ok()
-        && File::open(path, &options).is_ok_and(|file| matches!(epoch_of(&start, &file), Ok(Some(_))))
+        && File::open(path, &options).is_ok_and(|file| matches!(read_epoch(&start, &file), Ok(Some(_))))
 }
 
 /// Returns whether a file without a folder of logs is a store's file under another name. Writes to it would

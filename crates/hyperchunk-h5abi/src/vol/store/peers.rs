@@ -2,9 +2,9 @@
 
 use super::finish;
 use super::layers::{Layer, Source};
-use hyperchunk::store::commit::{self, Waiting};
+use hyperchunk::store::commit::{self, PendingLog};
 use hyperchunk::store::{
-    DatasetId, Definition, Ending, Log, Manifest, Session, WriterBytes, WriterId, folder_of, log_of,
+    DatasetId, Definition, Ending, Log, Manifest, Session, WriterBytes, WriterId, log_path, store_folder,
 };
 use hyperchunk::{Error, ErrorKind, Result};
 use std::collections::{HashMap, HashSet};
@@ -83,7 +83,7 @@ impl Peers {
     /// Checks whether others have flushed since the last call; returns the generation of their state.
     pub(super) fn refresh(&self) -> Result<u64> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let changed = fs::metadata(folder_of(&self.path)).and_then(|folder| folder.modified()).ok();
+        let changed = fs::metadata(store_folder(&self.path)).and_then(|folder| folder.modified()).ok();
         if changed.is_some() && state.alone == changed {
             return Ok(state.generation);
         }
@@ -102,7 +102,7 @@ impl Peers {
                 Ok(log) => logs.extend(log.map(Arc::new)),
                 // Nothing of it has been written yet.
                 Err(error) if matches!(error.kind(), ErrorKind::Truncated | ErrorKind::NotFound) => {}
-                Err(error) => return Err(error.file(log_of(&self.path, log.header.writer).display())),
+                Err(error) => return Err(error.file(log_path(&self.path, log.header.writer).display())),
             }
         }
         let hidden: HashSet<_> = logs.iter().flat_map(|log| log.hidden.iter().copied()).collect();
@@ -114,8 +114,8 @@ impl Peers {
 
     /// Opens the new part of a log, if any: data that the base epoch already contains is below the data of
     /// later epochs.
-    fn open(&self, waiting: &Waiting) -> Result<Option<Log>> {
-        let name = log_of(&self.path, waiting.header.writer);
+    fn open(&self, waiting: &PendingLog) -> Result<Option<Log>> {
+        let name = log_path(&self.path, waiting.header.writer);
         let known = self.base.as_ref().and_then(|base| base.log(&waiting.header.writer));
         let (after, trailer) = known.map_or((0, 0), |known| (known.length, known.trailer));
         let is_salvaged = known.is_some_and(|known| known.salvaged);
@@ -134,7 +134,7 @@ impl Peers {
         if has_gone_on { Log::salvage(&*name, after) } else { Ok(log) }.map(Some)
     }
 
-    fn is_peer(&self, log: &Waiting) -> bool {
+    fn is_peer(&self, log: &PendingLog) -> bool {
         let header = &log.header;
         let of_session = self.session.is_unknown() || header.session == self.session;
         // Data of an ended process are not over data that were committed after it began.
@@ -185,7 +185,7 @@ fn file(
     if let Some(file) = known.get(&writer) {
         return Ok(Arc::clone(file));
     }
-    let name = log_of(path, writer);
+    let name = log_path(path, writer);
     let file = File::open(&name).map_err(|error| {
         Error::new(ErrorKind::Io, format!("cannot open the log of another writer: {error}"))
             .file(name.display())

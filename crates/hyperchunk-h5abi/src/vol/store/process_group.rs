@@ -223,7 +223,7 @@ impl OpenStore {
     /// Waits until all ranks have flushed; then each sees the data of the others.
     pub(in crate::vol) fn wait_for_flushes(&self) -> Outcome<()> {
         let Some((ranks, writer)) = self.store.writing_ranks() else { return Ok(()) };
-        let flushed = writer.show_all().map_err(Into::into);
+        let flushed = writer.flush_visible().map_err(Into::into);
         ranks.agreed(flushed, drop)
     }
 
@@ -255,7 +255,7 @@ impl OpenStore {
     /// Makes written data visible to other ranks, as in a file that they share.
     pub(in crate::vol) fn publish(&self) -> Outcome<()> {
         if let Some((_, writer)) = self.store.writing_ranks() {
-            writer.hand_on()?;
+            writer.write_out()?;
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Analysis: computes statistics of datasets in one pass over their values.
 
-use super::layout::{New, encode};
+use super::layout::{NewZones, encode};
 use super::{Elements, Zonemap, grid};
 use crate::contents;
 use crate::index::Identity;
@@ -17,25 +17,25 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Coarsest time stamps of file systems, except those with a resolution of seconds.
-const TICK: Duration = Duration::from_millis(20);
+const TIMESTAMP_RESOLUTION: Duration = Duration::from_millis(20);
 /// Number of concurrent requests for remote files.
-const REQUESTS: usize = 32;
+const CONCURRENT_REQUESTS: usize = 32;
 
 /// Result of an analysis.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Analyzed {
+pub struct AnalyzeReport {
     /// The encoded statistics, to be written to [`super::Zonemap::place`].
     pub bytes: Vec<u8>,
     /// The datasets, each with its number of zones.
     pub datasets: Vec<(Vec<u8>, u64)>,
     /// Datasets that were skipped, with the reason.
-    pub left: Vec<(Vec<u8>, Error)>,
+    pub skipped: Vec<(Vec<u8>, Error)>,
     /// Number of bytes of elements that were read.
-    pub looked_at: u64,
+    pub bytes_scanned: u64,
 }
 
-impl Analyzed {
+impl AnalyzeReport {
     /// Writes the statistics to their place, replacing earlier ones; returns the path.
     ///
     /// # Errors
@@ -71,16 +71,16 @@ fn check_replaced(place: &std::path::Path) -> Result<()> {
 /// # Errors
 /// Invalid if the version of the file cannot be determined; Unsupported for a named dataset that
 /// cannot be analysed; errors of reading.
-pub fn analyze(file: &File, names: &[Vec<u8>], add: &(dyn Fn(u64, u64) + Sync)) -> Result<Analyzed> {
+pub fn analyze(file: &File, names: &[Vec<u8>], add: &(dyn Fn(u64, u64) + Sync)) -> Result<AnalyzeReport> {
     if let Some(place) = Zonemap::place(file) {
         check_replaced(&place)?;
     }
-    let identity = Identity::of(&*file.0.source)
+    let identity = Identity::from_source(&*file.0.source)
         .ok_or_else(|| file.name(Error::invalid("nothing can be kept: the file's version cannot be told")))?;
     if let Some(time) = file.0.source.file().and_then(|file| file.metadata().ok()?.modified().ok()) {
         // Wait until a later write has a different time stamp, and therefore a different identity.
         let since = time.elapsed().unwrap_or_default();
-        std::thread::sleep(TICK.saturating_sub(since));
+        std::thread::sleep(TIMESTAMP_RESOLUTION.saturating_sub(since));
     }
     let mut left = Vec::new();
     let mut found: Vec<(Vec<u8>, Dataset)> = Vec::new();
@@ -90,7 +90,7 @@ pub fn analyze(file: &File, names: &[Vec<u8>], add: &(dyn Fn(u64, u64) + Sync)) 
                 && object.kind() == ObjectKind::Dataset
             {
                 let dataset = object.clone().dataset();
-                match dataset.and_then(|dataset| fit(&dataset).map(|()| dataset)) {
+                match dataset.and_then(|dataset| check_numeric(&dataset).map(|()| dataset)) {
                     Ok(dataset) => found.push((visit.path.to_vec(), dataset)),
                     Err(error) if error.is_of_reading() => return Err(error),
                     Err(error) => left.push((visit.path.to_vec(), error)),
@@ -102,7 +102,7 @@ pub fn analyze(file: &File, names: &[Vec<u8>], add: &(dyn Fn(u64, u64) + Sync)) 
         let root = file.root()?.named("/").group()?;
         for name in names {
             let dataset = root.get(name)?.dataset()?;
-            fit(&dataset).map_err(|error| error.object(Name::from(&**name)))?;
+            check_numeric(&dataset).map_err(|error| error.object(Name::from(&**name)))?;
             found.push((name.clone(), dataset));
         }
     }
@@ -111,15 +111,15 @@ pub fn analyze(file: &File, names: &[Vec<u8>], add: &(dyn Fn(u64, u64) + Sync)) 
         sum.saturating_add(bytes)
     });
     let mut made = Vec::new();
-    let mut looked_at = 0_u64;
+    let mut bytes_scanned = 0_u64;
     for (path, dataset) in found {
-        let (new, bytes) = look(path, &dataset, &|bytes| add(bytes, total))?;
-        looked_at = looked_at.saturating_add(bytes);
+        let (new, bytes) = analyze_dataset(path, &dataset, &|bytes| add(bytes, total))?;
+        bytes_scanned = bytes_scanned.saturating_add(bytes);
         made.push(new);
     }
     // The file may have been written to in the meantime.
     let named = match file.path().filter(|_| file.0.source.remote().is_none()) {
-        Some(path) => Identity::of(&crate::io::LocalFile::open(path)?),
+        Some(path) => Identity::from_source(&crate::io::LocalFile::open(path)?),
         None => Some(identity.clone()),
     };
     let now = [named, Identity::now(&*file.0.source)];
@@ -127,11 +127,11 @@ pub fn analyze(file: &File, names: &[Vec<u8>], add: &(dyn Fn(u64, u64) + Sync)) 
         let message = "the file changed while it was analysed";
         return Err(file.name(Error::new(ErrorKind::Changed, message)));
     }
-    Ok(Analyzed {
+    Ok(AnalyzeReport {
         bytes: encode(&with_contents(&*file.0.source, identity)?, &made)?,
         datasets: made.into_iter().map(|new| (new.path, new.zones.len() as u64)).collect(),
-        left,
-        looked_at,
+        skipped: left,
+        bytes_scanned,
     })
 }
 
@@ -142,8 +142,8 @@ fn with_contents(source: &dyn Source, identity: Identity) -> Result<Identity> {
 }
 
 /// Checks that the values of a dataset are numbers, stored in the file itself.
-fn fit(dataset: &Dataset) -> Result<()> {
-    Elements::of(dataset.datatype())?;
+fn check_numeric(dataset: &Dataset) -> Result<()> {
+    Elements::from_datatype(dataset.datatype())?;
     let elsewhere = !dataset.external().is_empty() || matches!(dataset.layout(), Layout::Virtual { .. });
     let what = match () {
         () if dataset.store().is_some() => "it is in a sharded store: its writers keep statistics",
@@ -156,8 +156,8 @@ fn fit(dataset: &Dataset) -> Result<()> {
 }
 
 /// Computes the statistics of a dataset; also returns the number of bytes read.
-fn look(path: Vec<u8>, dataset: &Dataset, add: &(dyn Fn(u64) + Sync)) -> Result<(New, u64)> {
-    let elements = Elements::of(dataset.datatype())?;
+fn analyze_dataset(path: Vec<u8>, dataset: &Dataset, add: &(dyn Fn(u64) + Sync)) -> Result<(NewZones, u64)> {
+    let elements = Elements::from_datatype(dataset.datatype())?;
     let grid = grid(dataset, elements);
     let counts = grid.counts();
     let places = match dataset.chunked() {
@@ -179,20 +179,20 @@ fn look(path: Vec<u8>, dataset: &Dataset, add: &(dyn Fn(u64) + Sync)) -> Result<
         }
     };
     let found: Mutex<Vec<(u64, Statistics)>> = Mutex::new(Vec::with_capacity(places.len()));
-    let looked_at = Mutex::new(0_u64);
+    let bytes_scanned = Mutex::new(0_u64);
     let remote = dataset.object().file().0.source.remote().is_some();
-    let threads = if remote { REQUESTS } else { dataset.object().file().options().thread_count() };
+    let threads = if remote { CONCURRENT_REQUESTS } else { dataset.object().file().options().thread_count() };
     spread(threads.min(places.len()).max(1), places.iter(), Vec::new, |bytes: &mut Vec<u8>, number| {
         dataset.read_slab(&grid.slab(*number), elements.size(), bytes)?;
         let statistics = elements.statistics(bytes);
         found.lock().unwrap_or_else(PoisonError::into_inner).push((*number, statistics));
-        *looked_at.lock().unwrap_or_else(PoisonError::into_inner) += bytes.len() as u64;
+        *bytes_scanned.lock().unwrap_or_else(PoisonError::into_inner) += bytes.len() as u64;
         add(bytes.len() as u64);
         Ok(())
     })?;
     let mut zones = found.into_inner().unwrap_or_else(PoisonError::into_inner);
     zones.sort_unstable_by_key(|(number, _)| *number);
     let object = dataset.object().address();
-    let looked_at = looked_at.into_inner().unwrap_or_else(PoisonError::into_inner);
-    Ok((New { path, object, grid, zones }, looked_at))
+    let bytes_scanned = bytes_scanned.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok((NewZones { path, object, grid, zones }, bytes_scanned))
 }

@@ -1,7 +1,7 @@
 //! Encoding of a file of statistics: a header, a head, and a compressed section for each dataset.
 
 use super::Grid;
-use crate::index::frame::{Frame, HEADER, Stored, pack, put_identity, take_identity};
+use crate::index::frame::{Frame, HEADER_BYTES, SectionLocation, pack, put_identity, take_identity};
 use crate::index::{Identity, put, take};
 use crate::store::Statistics;
 use crate::{Error, Limits, Result};
@@ -10,9 +10,9 @@ use hyperchunk_format::Cursor;
 pub(super) const ZONES: Frame =
     Frame { signature: b"\x89HCZ\r\n\x1a\n", version: 1, name: "zones", one: "a file of statistics" };
 /// Maximum length in bytes of a file's identity, and of a path.
-const LONGEST: u64 = 1 << 16;
+const MAX_TEXT_BYTES: u64 = 1 << 16;
 /// Maximum number of dimensions of a dataspace.
-const LARGEST_RANK: u64 = 32;
+const MAX_RANK: u64 = 32;
 
 /// Head of a file of statistics: its contents and their location.
 #[derive(Debug)]
@@ -31,11 +31,11 @@ pub(super) struct Section {
     pub(super) object: u64,
     pub(super) grid: Grid,
     count: u64,
-    stored: Stored,
+    stored: SectionLocation,
 }
 
 /// Zones of a dataset that are to be written.
-pub(super) struct New {
+pub(super) struct NewZones {
     pub(super) path: Vec<u8>,
     pub(super) object: u64,
     pub(super) grid: Grid,
@@ -44,12 +44,12 @@ pub(super) struct New {
 }
 
 /// Encodes a file of statistics.
-pub(super) fn encode(identity: &Identity, datasets: &[New]) -> Result<Vec<u8>> {
+pub(super) fn encode(identity: &Identity, datasets: &[NewZones]) -> Result<Vec<u8>> {
     let mut head = Vec::new();
     put_identity(&mut head, identity);
     put(&mut head, datasets.len() as u64);
     let mut sections = Vec::new();
-    for New { path, object, grid, zones } in datasets {
+    for NewZones { path, object, grid, zones } in datasets {
         let mut bytes = Vec::new();
         let mut next = 0;
         for (number, statistics) in zones {
@@ -74,45 +74,45 @@ pub(super) fn encode(identity: &Identity, datasets: &[New]) -> Result<Vec<u8>> {
 }
 
 /// The bytes of a file of statistics, of a copy of its file.
-pub(super) fn renewed(bytes: &[u8], identity: &Identity) -> Result<Vec<u8>> {
+pub(super) fn with_identity(bytes: &[u8], identity: &Identity) -> Result<Vec<u8>> {
     let old = ZONES.head(bytes)?;
-    let mut cursor = Cursor::new(old, ZONES.name, HEADER as u64);
-    take_identity(&mut cursor, LONGEST)?;
+    let mut cursor = Cursor::new(old, ZONES.name, HEADER_BYTES as u64);
+    take_identity(&mut cursor, MAX_TEXT_BYTES)?;
     let mut head = Vec::new();
     put_identity(&mut head, identity);
     head.extend_from_slice(cursor.take(cursor.left())?);
-    ZONES.wrap(&head, std::iter::once(bytes.get(HEADER + old.len()..).unwrap_or_default()))
+    ZONES.wrap(&head, std::iter::once(bytes.get(HEADER_BYTES + old.len()..).unwrap_or_default()))
 }
 
 /// Decodes the head of a file of statistics.
 pub(super) fn parse(bytes: &[u8]) -> Result<Head> {
     let head = ZONES.head(bytes)?;
-    let mut at = HEADER + head.len();
+    let mut at = HEADER_BYTES + head.len();
     let length = at as u64;
-    let mut cursor = Cursor::new(head, ZONES.name, HEADER as u64);
+    let mut cursor = Cursor::new(head, ZONES.name, HEADER_BYTES as u64);
     let text = |cursor: &mut Cursor<'_>| {
         let length = take(cursor)?;
-        let length = usize::try_from(length).ok().filter(|_| length <= LONGEST);
+        let length = usize::try_from(length).ok().filter(|_| length <= MAX_TEXT_BYTES);
         Ok::<_, Error>(
             cursor.take(length.ok_or_else(|| cursor.error("a text of too many bytes".into()))?)?.to_vec(),
         )
     };
-    let identity = take_identity(&mut cursor, LONGEST)?;
+    let identity = take_identity(&mut cursor, MAX_TEXT_BYTES)?;
     let many = take(&mut cursor)?;
     let mut sections = Vec::new();
     for _ in 0..many {
         let (path, object, rank) = (text(&mut cursor)?, take(&mut cursor)?, take(&mut cursor)?);
-        if rank > LARGEST_RANK {
+        if rank > MAX_RANK {
             return Err(cursor.error(format!("{rank} dimensions")));
         }
         let extent = (0..rank).map(|_| take(&mut cursor)).collect::<Result<Vec<_>>>()?;
         let block = (0..rank).map(|_| take(&mut cursor)).collect::<Result<Vec<_>>>()?;
         let count = take(&mut cursor)?;
-        let stored = Stored::take(&mut cursor, &mut at, bytes.len())?;
+        let stored = SectionLocation::take(&mut cursor, &mut at, bytes.len())?;
         let grid = Grid { extent, block };
         let fits = !grid.block.contains(&0)
             && grid.places().is_some_and(|places| count <= places)
-            && count <= stored.length / Statistics::LEAST as u64;
+            && count <= stored.length / Statistics::MIN_ENCODED_BYTES as u64;
         if !fits {
             return Err(cursor.error(format!("{count} zones in {} bytes", stored.length)));
         }
@@ -133,7 +133,7 @@ impl Section {
     /// Decodes the zones, each with its number, in order.
     pub(super) fn zones(&self, bytes: &[u8], limits: &Limits) -> Result<Vec<(u64, Statistics)>> {
         // Each zone is preceded by a varint.
-        let most = self.count.saturating_mul(Statistics::SIZE as u64 + 10);
+        let most = self.count.saturating_mul(Statistics::MAX_ENCODED_BYTES as u64 + 10);
         let most = most.min(limits.metadata_bytes.max(1 << 20).saturating_mul(4));
         let unpacked = self.stored.unpack(ZONES.name, bytes, most)?;
         let mut cursor = Cursor::new(&unpacked, ZONES.name, 0);

@@ -4,15 +4,15 @@
 mod analyze;
 mod layout;
 
-pub use analyze::{Analyzed, analyze};
+pub use analyze::{AnalyzeReport, analyze};
 
-use super::{Ask, Elements, Zone, Zoned};
+use super::{Elements, Zone, ZoneMap, ZoneRequest};
 use crate::companion::{self, Trust};
 use crate::contents;
 use crate::index::Identity;
 use crate::io::LocalFile;
 use crate::output::Output;
-use crate::store::{Slab, Statistics, boxes_of};
+use crate::store::{Slab, Statistics, split_range};
 use crate::{Dataset, Error, ErrorKind, File, Limits, Result};
 use layout::{Head, Section};
 use std::io::Write as _;
@@ -66,7 +66,7 @@ impl Grid {
     fn slabs(&self, from: u64, to: u64, mut each: impl FnMut(&Slab)) {
         let counts = self.counts();
         let mut places = Vec::new();
-        boxes_of(&Slab::new(vec![0; counts.len()], counts), from, to - from, &mut places);
+        split_range(&Slab::new(vec![0; counts.len()], counts), from, to - from, &mut places);
         for mut slab in places {
             for axis in 0..slab.start.len() {
                 let (block, extent) = (self.block[axis], self.extent[axis]);
@@ -120,7 +120,7 @@ impl Zonemap {
     ///
     /// # Errors
     /// Changed if they describe another version of the file; as [`Zonemap::read`].
-    pub fn of(file: &File) -> Result<Option<Self>> {
+    pub fn find(file: &File) -> Result<Option<Self>> {
         let Some(path) = Self::place(file) else { return Ok(None) };
         let opened = match (file.0.source.remote(), file.path()) {
             (None, Some(of)) => Trust::of(&*file.0.source, of).open(&path, 0),
@@ -128,7 +128,7 @@ impl Zonemap {
         };
         let Some(opened) = companion::counted("a file of statistics", opened) else { return Ok(None) };
         let found = Self::from_file(&opened, &path.display().to_string())?;
-        if !found.is_of(file, &opened, &path)? {
+        if !found.matches_file(file, &opened, &path)? {
             let message = "the statistics are of another version of the file: make them again with `hyperchunk analyze`";
             return Err(Error::new(ErrorKind::Changed, message).file(&found.name));
         }
@@ -136,12 +136,14 @@ impl Zonemap {
     }
 
     /// Whether it is of a file, as that was when it was opened and is now. If its times say no, its contents decide.
-    fn is_of(&self, file: &File, opened: &LocalFile, path: &Path) -> Result<bool> {
+    fn matches_file(&self, file: &File, opened: &LocalFile, path: &Path) -> Result<bool> {
         let source = &*file.0.source;
         let (known, digest) = self.head.identity.parts();
         let size = self.head.identity.size;
         let is_known = |now: &Identity| now.size == size && now.version == known;
-        if [Identity::of(source), Identity::now(source)].iter().all(|now| now.as_ref().is_some_and(is_known))
+        if [Identity::from_source(source), Identity::now(source)]
+            .iter()
+            .all(|now| now.as_ref().is_some_and(is_known))
         {
             return Ok(true);
         }
@@ -159,7 +161,7 @@ impl Zonemap {
     /// Writes it anew, of this version of the file.
     fn renew(&self, version: &Identity, path: &Path, of: Option<&Path>) -> Result<()> {
         let mut output = Output::create(path, true)?;
-        let written = output.write_all(&layout::renewed(&self.bytes, version)?);
+        let written = output.write_all(&layout::with_identity(&self.bytes, version)?);
         written.map_err(|error| Error::new(ErrorKind::Io, format!("cannot write {}: {error}", self.name)))?;
         output.tighten(of.unwrap_or(Path::new("")));
         output.finish()
@@ -189,20 +191,20 @@ impl Zonemap {
 
 impl Dataset {
     /// Returns the zone map of a part of the dataset from the statistics next to its file.
-    pub(super) fn zoned_beside(&self, ask: &Ask<'_>) -> Result<Zoned> {
+    pub(super) fn zoned_beside(&self, ask: &ZoneRequest<'_>) -> Result<ZoneMap> {
         let missing = || {
             Error::unsupported(
                 "nothing is known of the values of this dataset: `hyperchunk analyze` looks at them once",
             )
         };
-        let map = Zonemap::of(self.object().file())?.ok_or_else(missing)?;
+        let map = Zonemap::find(self.object().file())?.ok_or_else(missing)?;
         let section = map.section(self).ok_or_else(missing)?;
         if section.grid.extent != self.dims() {
             let message = format!("statistics of an extent of {:?}", section.grid.extent);
             return Err(Error::corrupt(message).file(&map.name));
         }
-        let looked_at = map.head.length.saturating_add(section.stored());
-        let mut out = Zoned { zones: Vec::new(), bare: Vec::new(), looked_at, disjoint: true };
+        let bytes_scanned = map.head.length.saturating_add(section.stored());
+        let mut out = ZoneMap { zones: Vec::new(), bare: Vec::new(), bytes_scanned, disjoint: true };
         let zones = map.zones(section, ask.limits)?;
         let mut next = 0;
         let mut bare = |from: u64, to: u64| {

@@ -26,7 +26,7 @@ fn check(geometry: &Geometry) -> Plan {
     for pass in &plan.passes {
         let tile = pass.tiles.cell();
         let multiple = |of: &[u64]| tile.iter().zip(of).all(|(tile, of)| tile % of == 0);
-        if pass.way != Way::Scatter {
+        if pass.way != Endpoint::Scatter {
             assert!(multiple(&geometry.target), "{plan:?}");
         }
         assert!(pass.cost.read >= pass.cost.written * 0.999, "{plan:?}");
@@ -58,7 +58,7 @@ fn filters_want_whole_chunks() {
     let base = geometry(&[4096, 4096], &[64, 4096], &[4096, 64], 64 * MIB);
     let encoded = Geometry { encoded: true, ..base.clone() };
     let plan = check(&encoded);
-    assert_eq!(plan.passes.iter().map(|pass| pass.way).collect::<Vec<_>>(), [Way::Encode]);
+    assert_eq!(plan.passes.iter().map(|pass| pass.way).collect::<Vec<_>>(), [Endpoint::Encode]);
     let needed = Plan::new(&Geometry { memory: 4 * MIB, ..encoded.clone() }).unwrap_err();
     let number: u64 = needed.message().split(' ').filter_map(|word| word.parse().ok()).next_back().unwrap();
     // The amount in the error message is sufficient.
@@ -67,7 +67,10 @@ fn filters_want_whole_chunks() {
     // The source's chunks are decoded once, or there are two passes.
     let decoded = Geometry { decoded: true, encoded: true, memory: 24 * MIB, ..base };
     let plan = check(&decoded);
-    assert_eq!(plan.passes.iter().map(|pass| pass.way).collect::<Vec<_>>(), [Way::Scatter, Way::Finish]);
+    assert_eq!(
+        plan.passes.iter().map(|pass| pass.way).collect::<Vec<_>>(),
+        [Endpoint::Scatter, Endpoint::Finish]
+    );
     assert!((plan.passes[0].cost.read - plan.passes[0].cost.written).abs() < 1.0);
     assert_eq!(check(&Geometry { memory: 1 << 30, ..decoded }).passes.len(), 1);
 }

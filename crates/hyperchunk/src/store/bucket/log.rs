@@ -1,6 +1,6 @@
 //! A log that is sent to an object store while it is written.
 
-use super::late::Late;
+use super::deferred_upload::DeferredUpload;
 use super::{Bucket, parts};
 use crate::Result;
 use crate::store::WriterId;
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Log writer for an object store. All data between two flushes form an object, which becomes
 /// visible with the second flush.
 #[derive(Debug)]
-pub(in crate::store) struct Sent {
+pub(in crate::store) struct BucketLogWriter {
     bucket: Bucket,
     writer: WriterId,
     state: Mutex<State>,
@@ -24,7 +24,7 @@ struct State {
     object: Option<StreamSink>,
 }
 
-impl Sent {
+impl BucketLogWriter {
     pub(in crate::store) fn new(bucket: &Bucket, writer: WriterId) -> Self {
         Self { bucket: bucket.clone(), writer, state: Mutex::default() }
     }
@@ -38,8 +38,8 @@ impl Sent {
         let mut state = self.state();
         let from = state.from;
         let object = state.object.get_or_insert_with(|| {
-            let upload = Arc::new(Late::new(&self.bucket, self.writer, from));
-            let name = self.bucket.place(&parts::name_of(self.writer, from)).display().to_string();
+            let upload = Arc::new(DeferredUpload::new(&self.bucket, self.writer, from));
+            let name = self.bucket.place(&parts::part_name(self.writer, from)).display().to_string();
             let options = self.bucket.options();
             StreamSink::new(upload, &name, options.part, options.parts_at_once, 0)
         });

@@ -4,7 +4,7 @@
 //! written and becomes visible when its writer flushes; later data go to another object
 //! ([`parts`]). A manifest is written with a condition that it does not exist.
 
-mod late;
+mod deferred_upload;
 pub(super) mod log;
 pub(super) mod parts;
 
@@ -27,13 +27,13 @@ const UPLOADS: &str = "uploads";
 const CONDITION: &str = "put-if-absent";
 /// Number of attempts to read an object that is being replaced; the first pause between them
 /// follows.
-const TRIES: u32 = 60;
-const PAUSE: Duration = Duration::from_millis(2);
+const MAX_ATTEMPTS: u32 = 60;
+const RETRY_INTERVAL: Duration = Duration::from_millis(2);
 /// Maximum size of a skeleton in bytes.
-const LARGEST: u64 = 1 << 32;
+const MAX_SKELETON_BYTES: u64 = 1 << 32;
 
 /// Folders that are known to support conditional writes.
-static CHECKED: Mutex<Option<HashSet<String>>> = Mutex::new(None);
+static CHECKED_FOLDERS: Mutex<Option<HashSet<String>>> = Mutex::new(None);
 
 /// A store in an object store. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -49,7 +49,7 @@ struct Inner {
 /// An upload that was started and, as far as is known, not finished.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Begun {
+pub struct PendingUpload {
     /// Writer of the upload.
     pub writer: WriterId,
     /// Offset in the writer's log.
@@ -64,7 +64,7 @@ impl Bucket {
         Self(Arc::new(Inner { url: url.to_owned(), shown, options: options.clone() }))
     }
 
-    fn url_of(&self, name: &str) -> String {
+    fn object_url(&self, name: &str) -> String {
         format!("{}.d/{name}", self.0.url)
     }
 
@@ -73,7 +73,7 @@ impl Bucket {
     }
 
     /// Checks that an object store supports the options of a writer.
-    pub(super) fn allows(&self, options: &WriterOptions) -> Result<()> {
+    pub(super) fn check_options(&self, options: &WriterOptions) -> Result<()> {
         let refused = |what: &str| Err(Error::unsupported(format!("{what}: not in an object store")));
         if options.segments == Segments::Arrow {
             return refused("rows that go to Arrow files");
@@ -90,13 +90,13 @@ impl Bucket {
     }
 
     /// Lists the objects of the folder.
-    pub(super) fn listed(&self) -> Result<Vec<Listed>> {
+    pub(super) fn list_objects(&self) -> Result<Vec<Listed>> {
         io::list(&format!("{}.d", self.0.url), self.options())
     }
 
     /// Deletes a file of the folder.
     pub(super) fn delete(&self, name: &str) -> Result<()> {
-        io::delete(&self.url_of(name), self.options())
+        io::delete(&self.object_url(name), self.options())
     }
 
     /// Opens the file at an epoch.
@@ -107,7 +107,7 @@ impl Bucket {
             epoch: Some(epoch),
             ..OpenOptions::default()
         };
-        again(|| File::open_url(&self.0.url, &options))
+        retry_if_replaced(|| File::open_url(&self.0.url, &options))
     }
 
     /// Opens a writer's log, with all its objects until now.
@@ -119,14 +119,14 @@ impl Bucket {
     ///
     /// # Errors
     /// Io.
-    pub fn uploads(&self) -> Result<Vec<Begun>> {
-        let listed = io::list(&self.url_of(UPLOADS), self.options())?;
-        let mut found: Vec<Begun> = listed
+    pub fn uploads(&self) -> Result<Vec<PendingUpload>> {
+        let listed = io::list(&self.object_url(UPLOADS), self.options())?;
+        let mut found: Vec<PendingUpload> = listed
             .iter()
             .filter_map(|listed| {
                 let (writer, from) = listed.name.split_once('.')?;
                 let age = listed.modified.elapsed().unwrap_or_default();
-                Some(Begun { writer: WriterId::from_hex(writer)?, from: from.parse().ok()?, age })
+                Some(PendingUpload { writer: WriterId::from_hex(writer)?, from: from.parse().ok()?, age })
             })
             .collect();
         found.sort_by_key(|begun| (begun.writer, begun.from));
@@ -137,12 +137,12 @@ impl Bucket {
     ///
     /// # Errors
     /// Io.
-    pub(super) fn abort(&self, begun: &Begun) -> Result<()> {
-        let note = note_of(begun.writer, begun.from);
+    pub(super) fn abort(&self, begun: &PendingUpload) -> Result<()> {
+        let note = note_name(begun.writer, begun.from);
         let id = self.read(&note, 1 << 16)?;
         let id = String::from_utf8(id)
             .map_err(|_| Error::corrupt("the name of an upload").file(self.place(&note).display()))?;
-        io::abort_upload(&self.url_of(&parts::name_of(begun.writer, begun.from)), self.options(), &id)?;
+        io::abort_upload(&self.object_url(&parts::part_name(begun.writer, begun.from)), self.options(), &id)?;
         self.delete(&note)
     }
 
@@ -158,13 +158,13 @@ impl Bucket {
             }
             all.contains(&key)
         };
-        if known(&CHECKED, false) {
+        if known(&CHECKED_FOLDERS, false) {
             return Ok(());
         }
         let text = b"Writing this object on condition that there is none must fail.\n";
         for _ in 0..2 {
-            if io::put_new(&self.url_of(CONDITION), self.options(), text.to_vec())? != Made::New {
-                known(&CHECKED, true);
+            if io::put_new(&self.object_url(CONDITION), self.options(), text.to_vec())? != Made::New {
+                known(&CHECKED_FOLDERS, true);
                 return Ok(());
             }
         }
@@ -186,20 +186,20 @@ impl Bucket {
 
 /// Reads the file itself, the only object that is ever replaced (by each commit). If that happens
 /// during a read, it starts again with the new object.
-fn again<T>(read: impl Fn() -> Result<T>) -> Result<T> {
-    let mut pause = PAUSE;
-    for _ in 1..TRIES {
+fn retry_if_replaced<T>(read: impl Fn() -> Result<T>) -> Result<T> {
+    let mut pause = RETRY_INTERVAL;
+    for _ in 1..MAX_ATTEMPTS {
         match read() {
             Err(error) if error.kind() == ErrorKind::Changed => std::thread::sleep(pause),
             done => return done,
         }
-        pause = (pause * 2).min(PAUSE * 64);
+        pause = (pause * 2).min(RETRY_INTERVAL * 64);
     }
     read()
 }
 
 /// Returns the name of the note about an upload.
-fn note_of(writer: WriterId, from: u64) -> String {
+fn note_name(writer: WriterId, from: u64) -> String {
     format!("{UPLOADS}/{writer}.{from}")
 }
 
@@ -217,7 +217,7 @@ impl Folder for Bucket {
     }
 
     fn list(&self) -> Result<Vec<String>> {
-        Ok(self.listed()?.into_iter().map(|listed| listed.name).collect())
+        Ok(self.list_objects()?.into_iter().map(|listed| listed.name).collect())
     }
 
     fn size(&self, name: &str) -> Result<u64> {
@@ -230,7 +230,7 @@ impl Folder for Bucket {
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn Source>> {
-        io::open(&self.url_of(name), self.options())
+        io::open(&self.object_url(name), self.options())
     }
 
     fn read(&self, name: &str, largest: u64) -> Result<Vec<u8>> {
@@ -240,7 +240,7 @@ impl Folder for Bucket {
 
     fn create(&self, name: &str, bytes: &[u8], _: bool) -> Result<bool> {
         self.check()?;
-        match io::put_new(&self.url_of(name), self.options(), bytes.to_vec())? {
+        match io::put_new(&self.object_url(name), self.options(), bytes.to_vec())? {
             Made::New => Ok(true),
             Made::There => Ok(false),
             // If the bytes are equal, it is the same epoch, whichever request created it.
@@ -258,7 +258,8 @@ impl Folder for Bucket {
 
     fn file(&self) -> Result<Vec<u8>> {
         let named = |error: Error| error.file(self.0.shown.display());
-        again(|| Self::read_all(&*io::open(&self.0.url, self.options())?, LARGEST)).map_err(named)
+        retry_if_replaced(|| Self::read_all(&*io::open(&self.0.url, self.options())?, MAX_SKELETON_BYTES))
+            .map_err(named)
     }
 
     fn replace(&self, bytes: &[u8], _: Option<&Stamp>, _: Sync) -> Result<()> {

@@ -5,7 +5,7 @@
 
 use crate::io::{Counters, Land, Remote, RemoteOptions, RequestCost, Source, ends_before};
 use crate::store::WriterId;
-use crate::store::header::{TRAILER_SIZE, Trailer};
+use crate::store::header::{TRAILER_BYTES, Trailer};
 use crate::store::site::log_name;
 use crate::{Error, ErrorKind, Result};
 use bytes::{Bytes, BytesMut};
@@ -15,23 +15,23 @@ use std::sync::Arc;
 
 /// Returns the name of the part of a writer's log that begins at `from`.
 #[must_use]
-pub(in crate::store) fn name_of(writer: WriterId, from: u64) -> String {
+pub(in crate::store) fn part_name(writer: WriterId, from: u64) -> String {
     if from == 0 { log_name(writer) } else { format!("{writer}.{from}.log") }
 }
 
 /// Parses the name of a part other than the first: the writer, and the offset in its log.
 #[must_use]
-fn part_of(name: &str) -> Option<(WriterId, u64)> {
+fn parse_part_name(name: &str) -> Option<(WriterId, u64)> {
     let (writer, from) = name.strip_suffix(".log")?.split_once('.')?;
     let found = (WriterId::from_hex(writer)?, from.parse().ok()?);
-    (name_of(found.0, found.1) == name).then_some(found)
+    (part_name(found.0, found.1) == name).then_some(found)
 }
 
 /// Returns the writer of a log, or of a part of one, from its name.
 #[must_use]
-pub(in crate::store) fn writer_of(name: &str) -> Option<WriterId> {
+pub(in crate::store) fn parse_writer(name: &str) -> Option<WriterId> {
     let first = || WriterId::from_hex(name.strip_suffix(".log")?);
-    part_of(name).map(|(writer, _)| writer).or_else(first)
+    parse_part_name(name).map(|(writer, _)| writer).or_else(first)
 }
 
 /// Joins a log whose first part is open with further parts, until it has `wanted` bytes, or all
@@ -47,13 +47,13 @@ pub(in crate::store) fn join(
     loop {
         let more = match (wanted, parts.last()) {
             (Some(wanted), _) => end < wanted,
-            (None, Some((_, last))) => goes_on(&**last)?,
+            (None, Some((_, last))) => may_continue(&**last)?,
             (None, None) => false,
         };
         if !more {
             break;
         }
-        match open(&name_of(writer, end)) {
+        match open(&part_name(writer, end)) {
             Ok(part) if part.size() > 0 => {
                 let size = part.size();
                 parts.push((end, part));
@@ -76,9 +76,9 @@ pub(in crate::store) fn join(
 }
 
 /// Returns whether the writer may have continued after a part.
-fn goes_on(part: &dyn Source) -> Result<bool> {
-    let Some(at) = part.size().checked_sub(TRAILER_SIZE as u64) else { return Ok(false) };
-    let mut bytes = [0; TRAILER_SIZE];
+fn may_continue(part: &dyn Source) -> Result<bool> {
+    let Some(at) = part.size().checked_sub(TRAILER_BYTES as u64) else { return Ok(false) };
+    let mut bytes = [0; TRAILER_BYTES];
     part.read_at(at, &mut bytes)?;
     Ok(Trailer::decode(&bytes).is_some_and(|trailer| !trailer.closed))
 }
@@ -220,21 +220,21 @@ mod tests {
     #[test]
     fn names_lead_back() {
         let writer = WriterId([0xab; 16]);
-        assert_eq!(part_of(&name_of(writer, 77)), Some((writer, 77)));
-        assert_eq!(part_of(&name_of(writer, 0)), None, "the first is a log");
-        assert_eq!([0, 77].map(|from| writer_of(&name_of(writer, from))), [Some(writer); 2]);
-        assert_eq!(WriterId::from_hex(name_of(writer, 77).strip_suffix(".log").unwrap()), None);
+        assert_eq!(parse_part_name(&part_name(writer, 77)), Some((writer, 77)));
+        assert_eq!(parse_part_name(&part_name(writer, 0)), None, "the first is a log");
+        assert_eq!([0, 77].map(|from| parse_writer(&part_name(writer, from))), [Some(writer); 2]);
+        assert_eq!(WriterId::from_hex(part_name(writer, 77).strip_suffix(".log").unwrap()), None);
         for name in
             ["ab.7.log", "x", &format!("{writer}.07.log"), &format!("{writer}.0.log"), &format!("{writer}.7")]
         {
-            assert_eq!(part_of(name), None, "{name}");
+            assert_eq!(parse_part_name(name), None, "{name}");
         }
     }
 
     #[test]
     fn parts_are_one_log() {
         let writer = WriterId([1; 16]);
-        let open = |name: &str| match part_of(name) {
+        let open = |name: &str| match parse_part_name(name) {
             Some((_, 10)) => Ok(part(10..13)),
             Some((_, 13)) => Ok(part(13..20)),
             _ => Err(Error::new(ErrorKind::NotFound, "no")),

@@ -1,20 +1,20 @@
 //! One attempt to make an epoch: precedence of the data, merged structure, and hidden content.
 
-use super::at;
-use super::ends::Ends;
-use super::taken::{New, open};
+use super::appended_extents::AppendedExtents;
+use super::new_logs::{NewLog, open};
+use super::open_skeleton;
 use super::{
-    CommitOptions, Committed, Found, SetAside, Waiting, add_log, foreign, found, now, plain, stopped,
-    waiting_and_damaged, writers,
+    CommitOptions, CommitReport, DeferredLog, PendingLog, SkeletonState, add_log, foreign_file, now,
+    skeleton_options, skeleton_state, stopped, waiting_and_damaged, writers,
 };
 use crate::store::id::hash;
-use crate::store::manifest::Stored;
+use crate::store::manifest::StoredDataset;
+use crate::store::merged_file::{Change, Identity, Merge};
 use crate::store::scan::{Ending, Log};
 use crate::store::site::Site;
-use crate::store::skeleton::{Change, Identity, Merge};
 use crate::store::{
-    Conflict, DatasetId, Definition, Extent, LogPart, Manifest, Marker, NAMELESS, PackedPieces, Page,
-    PageKind, Part, Slab, StoreId, Ticket, WriterId, Written, collective, link, overlap,
+    Conflict, DatasetId, DatasetWrites, Definition, Extent, LogPart, Manifest, Marker, NAMELESS,
+    PackedPieces, Page, PageKind, Part, Slab, StoreId, Ticket, WriterId, collective, link, overlap,
 };
 use crate::{Error, ErrorKind, File, OpenOptions, Result};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -40,8 +40,8 @@ pub(super) struct Attempt<'a> {
     /// Number of the next epoch.
     pub(super) number: u64,
     /// New content, in order of precedence, the lowest first.
-    pub(super) new: Vec<New>,
-    pub(super) left: Vec<Waiting>,
+    pub(super) new: Vec<NewLog>,
+    pub(super) left: Vec<PendingLog>,
     pub(super) damaged: Vec<WriterId>,
     pub(super) floor: u64,
     pub(super) hidden: HashSet<WriterId>,
@@ -50,7 +50,7 @@ pub(super) struct Attempt<'a> {
     /// The datasets in it, if known and if the file has nothing else.
     pub(super) plain: Option<Arc<[Definition]>>,
     /// Logs that cannot be included.
-    pub(super) set_aside: Vec<SetAside>,
+    pub(super) set_aside: Vec<DeferredLog>,
     pub(super) round: Round,
     /// Outdated writers that need another round.
     pub(super) outdated: Vec<WriterId>,
@@ -62,7 +62,7 @@ impl<'a> Attempt<'a> {
         site: Site<'a>,
         (base, number): (Option<Arc<Manifest>>, u64),
         options: &'a CommitOptions,
-        (round, mut set_aside): (Round, Vec<SetAside>),
+        (round, mut set_aside): (Round, Vec<DeferredLog>),
     ) -> Result<Self> {
         let (mut left, damaged) = waiting_and_damaged(site, base.as_deref())?;
         let mut new = Vec::new();
@@ -70,7 +70,7 @@ impl<'a> Attempt<'a> {
             options.tickets.iter().map(|ticket| (ticket.writer, ticket)).collect();
         let ended: HashMap<WriterId, &Ticket> =
             options.ended.iter().map(|ticket| (ticket.writer, ticket)).collect();
-        let ticket_of = |waiting: &Waiting| {
+        let ticket_of = |waiting: &PendingLog| {
             let writer = waiting.header.writer;
             // A writer that finished in the meantime is committed as a whole.
             let ended = || ended.get(&writer).filter(|_| waiting.ending != Ending::Finished);
@@ -85,7 +85,7 @@ impl<'a> Attempt<'a> {
                 return Err(Error::new(ErrorKind::NotFound, message));
             }
         }
-        let wanted = |waiting: &Waiting| {
+        let wanted = |waiting: &PendingLog| {
             let ticket = tickets.get(&waiting.header.writer);
             let done = match waiting.ending {
                 Ending::Finished => true,
@@ -96,7 +96,7 @@ impl<'a> Attempt<'a> {
             let done = (done && of_session) || ended.contains_key(&waiting.header.writer);
             if tickets.is_empty() { done } else { ticket.is_some() }
         };
-        let chosen: Vec<&Waiting> = left.iter().filter(|waiting| wanted(waiting)).collect();
+        let chosen: Vec<&PendingLog> = left.iter().filter(|waiting| wanted(waiting)).collect();
         let mut foreign: HashSet<WriterId> = set_aside.iter().map(|aside| aside.writer).collect();
         for waiting in
             chosen.iter().filter(|waiting| !foreign.contains(&waiting.header.writer)).collect::<Vec<_>>()
@@ -107,13 +107,13 @@ impl<'a> Attempt<'a> {
             if waiting.header.base > 0 && base.is_some() && waiting.header.store != store {
                 let reason = Error::corrupt("it belongs to another store");
                 let session = waiting.header.session;
-                set_aside.push(SetAside::new(writer, session, reason));
+                set_aside.push(DeferredLog::new(writer, session, reason));
                 foreign.insert(writer);
             }
         }
-        let chosen: Vec<&Waiting> =
+        let chosen: Vec<&PendingLog> =
             chosen.into_iter().filter(|waiting| !foreign.contains(&waiting.header.writer)).collect();
-        let opened = site.each(&chosen, |waiting| {
+        let opened = site.map_concurrently(&chosen, |waiting| {
             let writer = waiting.header.writer;
             let known = base.as_ref().and_then(|base| base.log(&writer)).copied();
             open(site, writer, ticket_of(waiting), waiting.ending, known)
@@ -123,7 +123,7 @@ impl<'a> Attempt<'a> {
                 Err(reason) if is_of_content(site, &reason) => {
                     let writer = waiting.header.writer;
                     let (session, truncates) = (waiting.header.session, waiting.header.truncates);
-                    set_aside.push(SetAside { truncates, ..SetAside::new(writer, session, reason) });
+                    set_aside.push(DeferredLog { truncates, ..DeferredLog::new(writer, session, reason) });
                 }
                 next => new.extend(next?),
             }
@@ -143,7 +143,7 @@ impl<'a> Attempt<'a> {
                 is_outdated == (round == Round::Outdated)
             });
         }
-        let taken: HashSet<WriterId> = new.iter().map(New::writer).collect();
+        let taken: HashSet<WriterId> = new.iter().map(NewLog::writer).collect();
         left.retain(|waiting| !taken.contains(&waiting.header.writer));
         let mut attempt = Self {
             site,
@@ -161,13 +161,13 @@ impl<'a> Attempt<'a> {
             round,
             outdated,
         };
-        attempt.hide();
-        attempt.refuse_others();
+        attempt.find_hidden();
+        attempt.defer_foreign();
         Ok(attempt)
     }
 
     /// Determines the content that is invisible because writers truncated the file.
-    pub(super) fn hide(&mut self) {
+    pub(super) fn find_hidden(&mut self) {
         self.floor = 0;
         self.hidden.clear();
         if let Some(base) = &self.base {
@@ -184,14 +184,14 @@ impl<'a> Attempt<'a> {
     }
 
     /// Returns whether no content of the previous epoch is left.
-    fn is_anew(&self) -> bool {
+    fn starts_over(&self) -> bool {
         let truncates = self.new.iter().any(|new| new.header.truncates);
         self.base.as_ref().map_or(truncates, |base| self.floor >= base.number)
     }
 
     /// Makes the epoch, without the logs that cannot be included; `None` if there is no new
     /// content.
-    pub(super) fn finish(mut self) -> Result<(Option<Committed>, Vec<SetAside>)> {
+    pub(super) fn finish(mut self) -> Result<(Option<CommitReport>, Vec<DeferredLog>)> {
         match self.epoch() {
             Err(error) if is_of_content(self.site, &error) && !self.new.is_empty() => {
                 self.part_with_bad(error)?;
@@ -207,13 +207,13 @@ impl<'a> Attempt<'a> {
         if self.options.conflicts_are_errors && error.kind() == ErrorKind::Invalid {
             // If a conflict caused the error, no log is at fault.
             let plain = CommitOptions { conflicts_are_errors: false, ..self.options.clone() };
-            if self.with(&plain, |attempt| attempt.epoch().map(drop)).is_ok() {
+            if self.with_options(&plain, |attempt| attempt.epoch().map(drop)).is_ok() {
                 return Err(error);
             }
         }
         let options = CommitOptions { conflicts_are_errors: false, ..self.options.clone() };
         let mut all = std::mem::take(&mut self.new);
-        if let Err(own) = self.with(&options, |attempt| attempt.structure().map(drop)) {
+        if let Err(own) = self.with_options(&options, |attempt| attempt.structure().map(drop)) {
             // The store itself cannot be read.
             self.new = all;
             return Err(own);
@@ -221,8 +221,10 @@ impl<'a> Attempt<'a> {
         for new in all.drain(..) {
             let writer = new.writer();
             self.new.push(new);
-            self.hide();
-            let Err(reason) = self.with(&options, |attempt| attempt.epoch().map(drop)) else { continue };
+            self.find_hidden();
+            let Err(reason) = self.with_options(&options, |attempt| attempt.epoch().map(drop)) else {
+                continue;
+            };
             if !is_of_content(self.site, &reason) {
                 return Err(reason);
             }
@@ -231,19 +233,23 @@ impl<'a> Attempt<'a> {
             let mut has_data = false;
             if self.options.data_only && bad.image.take().is_some() {
                 self.new.push(bad);
-                has_data = self.with(&options, |attempt| attempt.epoch().map(drop)).is_ok();
+                has_data = self.with_options(&options, |attempt| attempt.epoch().map(drop)).is_ok();
                 if !has_data {
                     self.new.pop();
                 }
             }
-            self.hide();
-            self.set_aside.push(SetAside { has_data, truncates, ..SetAside::new(writer, session, reason) });
+            self.find_hidden();
+            self.set_aside.push(DeferredLog {
+                has_data,
+                truncates,
+                ..DeferredLog::new(writer, session, reason)
+            });
         }
         Ok(())
     }
 
     /// Calls `work` with other options.
-    fn with<T>(&mut self, options: &CommitOptions, work: impl FnOnce(&mut Attempt<'_>) -> T) -> T {
+    fn with_options<T>(&mut self, options: &CommitOptions, work: impl FnOnce(&mut Attempt<'_>) -> T) -> T {
         let mut attempt = Attempt {
             site: self.site,
             options,
@@ -266,7 +272,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// Makes the epoch of all new content; `None` if there is no new content.
-    fn epoch(&mut self) -> Result<Option<Committed>> {
+    fn epoch(&mut self) -> Result<Option<CommitReport>> {
         if self.new.is_empty() && !self.has_edits()? {
             return Ok(None);
         }
@@ -274,7 +280,7 @@ impl<'a> Attempt<'a> {
         let (mut merge, current) = self.structure()?;
         let paths = merge.datasets();
         let mut manifest = self.data(number, &paths, merge.aliases(), current.as_ref())?;
-        let collective = collective::lower(&mut manifest, self.site)?;
+        let collective = collective::lower_common_writes(&mut manifest, self.site)?;
         let places: HashMap<DatasetId, &[u8]> = paths.iter().map(|(id, path)| (*id, &**path)).collect();
         for stored in &manifest.datasets {
             let path = places.get(&stored.id).copied().unwrap_or_default();
@@ -301,7 +307,7 @@ impl<'a> Attempt<'a> {
         let (shown, links) = link::shown(self.site, &manifest, self.options.link, &paths)?;
         manifest.image = merge.write((manifest.store, number), &shown)?;
         let writers = self.new.iter().map(|new| new.writer()).collect();
-        Ok(Some(Committed {
+        Ok(Some(CommitReport {
             manifest: Arc::new(manifest),
             writers,
             left: self.left.clone(),
@@ -314,7 +320,9 @@ impl<'a> Attempt<'a> {
     /// Returns whether the file was edited, and edits are to be committed by themselves.
     fn has_edits(&self) -> Result<bool> {
         match &self.base {
-            Some(base) if self.options.edits => Ok(matches!(found(self.site, base)?, Found::Edited(_))),
+            Some(base) if self.options.edits => {
+                Ok(matches!(skeleton_state(self.site, base)?, SkeletonState::Edited(_)))
+            }
             _ => Ok(false),
         }
     }
@@ -324,7 +332,7 @@ impl<'a> Attempt<'a> {
         let open = |bytes: Vec<u8>| {
             File::from_source(
                 Arc::new(crate::io::Memory::new(bytes)),
-                Some(self.site.at().path().to_owned()),
+                Some(self.site.operations().path().to_owned()),
                 &OpenOptions { ignore_locks: true, ignore_stores: true, ..OpenOptions::default() },
             )
         };
@@ -332,16 +340,16 @@ impl<'a> Attempt<'a> {
         let mut current = None;
         let mut epochs: BTreeMap<u64, File> = BTreeMap::new();
         if self.round == Round::Outdated {
-            let change = &mut |new: &New| self.change(new, None, &mut epochs, &open);
+            let change = &mut |new: &NewLog| self.change(new, None, &mut epochs, &open);
             (current, changes) = self.outdated_structure(&open, change)?;
         } else {
-            if !self.is_anew() {
+            if !self.starts_over() {
                 match &self.base {
                     Some(base) => {
                         let file = open(base.image.clone())?;
                         epochs.insert(base.number, file.clone());
-                        match found(self.site, base)? {
-                            Found::Edited(image) => changes.push(Change {
+                        match skeleton_state(self.site, base)? {
+                            SkeletonState::Edited(image) => changes.push(Change {
                                 writer: WriterId::default(),
                                 base: Some(file.clone()),
                                 image,
@@ -350,13 +358,13 @@ impl<'a> Attempt<'a> {
                                 in_place: false,
                                 written: HashSet::new(),
                             }),
-                            Found::Foreign => return Err(foreign(self.site, "commit")),
-                            Found::Unchanged | Found::Waiting => {}
+                            SkeletonState::Foreign => return Err(foreign_file(self.site, "commit")),
+                            SkeletonState::Unchanged | SkeletonState::Waiting => {}
                         }
                         current = Some(file);
                     }
                     None if self.plain.is_some() => {}
-                    None => current = self.before()?,
+                    None => current = self.initial_file()?,
                 }
             }
             // Images of many processes are often identical.
@@ -378,7 +386,7 @@ impl<'a> Attempt<'a> {
         for new in self.new.iter().filter(|new| new.image.is_none() || new.salvaged) {
             let wrote = new.wrote();
             for (id, definition) in new.definitions.iter().filter(|(id, _)| !named.contains(id)) {
-                if !self.knew(new, *id)? {
+                if !self.was_committed(new, *id)? {
                     merge.define(*id, &definition.path, new.writer());
                 } else if wrote.contains(id) {
                     merge.keep(*id, &definition.path, new.writer());
@@ -391,7 +399,7 @@ impl<'a> Attempt<'a> {
     /// Returns a writer's changes to the structure, if there are any.
     fn change(
         &self,
-        new: &New,
+        new: &NewLog,
         current: Option<&File>,
         epochs: &mut BTreeMap<u64, File>,
         open: &dyn Fn(Vec<u8>) -> Result<File>,
@@ -432,7 +440,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// Returns whether a dataset was committed when a writer began.
-    fn knew(&self, new: &New, id: DatasetId) -> Result<bool> {
+    fn was_committed(&self, new: &NewLog, id: DatasetId) -> Result<bool> {
         let base = new.header.base;
         if base == 0 || base <= self.floor {
             return Ok(false);
@@ -449,15 +457,20 @@ impl<'a> Attempt<'a> {
     }
 
     /// Returns the file before the first epoch, which was made for the writers.
-    fn before(&self) -> Result<Option<File>> {
+    fn initial_file(&self) -> Result<Option<File>> {
         if let Some(image) = &self.image {
             let source = Arc::new(crate::io::Memory::new(Arc::clone(image)));
-            return File::from_source(source, Some(self.site.at().path().to_owned()), &plain()).map(Some);
+            return File::from_source(
+                source,
+                Some(self.site.operations().path().to_owned()),
+                &skeleton_options(),
+            )
+            .map(Some);
         }
-        match at(self.site) {
+        match open_skeleton(self.site) {
             Ok(file) => Ok(Some(file)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => match self.site.at().file() {
+            Err(error) => match self.site.operations().file() {
                 Ok(bytes) if bytes.is_empty() => Ok(None),
                 _ => Err(error),
             },
@@ -482,7 +495,7 @@ impl<'a> Attempt<'a> {
         };
         // Announced datasets that no log mentions yet.
         let announced = match current.filter(|_| self.base.is_none()) {
-            Some(file) => Marker::all(file)?,
+            Some(file) => Marker::find_all(file)?,
             None => Vec::new(),
         };
         let announced = announced.into_iter().filter_map(|(_, marker, dataset)| {
@@ -530,9 +543,9 @@ impl<'a> Attempt<'a> {
             };
             let mut ids = vec![*id];
             ids.extend(aliases.iter().filter(|(_, one)| *one == id).map(|(alias, _)| *alias));
-            manifest.datasets.push(self.stored(&ids, definition, number, &numbers)?);
+            manifest.datasets.push(self.assemble_dataset(&ids, definition, number, &numbers)?);
         }
-        manifest.hidden = self.hidden(&manifest)?;
+        manifest.hidden = self.hidden_writers(&manifest)?;
         manifest.renumber();
         Ok(manifest)
     }
@@ -556,7 +569,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// Returns the existing logs that are invisible.
-    fn hidden(&self, manifest: &Manifest) -> Result<Vec<WriterId>> {
+    fn hidden_writers(&self, manifest: &Manifest) -> Result<Vec<WriterId>> {
         let mut hidden = self.hidden.clone();
         if let Some(base) = &self.base {
             hidden.extend(
@@ -573,13 +586,13 @@ impl<'a> Attempt<'a> {
     }
 
     /// Assembles a dataset; `ids` are its own id, and ids that writers used before it had a name.
-    fn stored(
+    fn assemble_dataset(
         &self,
         ids: &[DatasetId],
         definition: &Definition,
         number: u64,
         numbers: &HashMap<WriterId, u32>,
-    ) -> Result<Stored> {
+    ) -> Result<StoredDataset> {
         let mut parts = Vec::new();
         let id = ids.first().copied().unwrap_or_default();
         let before = self.base.as_ref().and_then(|base| Some((base, base.dataset(&id)?)));
@@ -591,8 +604,8 @@ impl<'a> Attempt<'a> {
                 }
             }
         }
-        let seen = before.filter(|_| !self.is_anew()).map(|(_, stored)| &*stored.extent);
-        let mut ends = Ends::new(seen.unwrap_or(&definition.dims));
+        let seen = before.filter(|_| !self.starts_over()).map(|(_, stored)| &*stored.extent);
+        let mut ends = AppendedExtents::new(seen.unwrap_or(&definition.dims));
         let mut made = Vec::new();
         let mut behind = Vec::new();
         let of_ids = self.new.iter().flat_map(|new| ids.iter().map(move |id| (new, new.numbers.get(id))));
@@ -641,7 +654,8 @@ impl<'a> Attempt<'a> {
                 if rows_alone {
                     written.pages.clear();
                 }
-                behind.push((*log, Written { statistics, pages, appended, ..Written::nothing(0) }));
+                behind
+                    .push((*log, DatasetWrites { statistics, pages, appended, ..DatasetWrites::nothing(0) }));
             }
             let start = self.first_extent(new, dataset, id, definition)?;
             let last = written.extents.last().map_or_else(|| start.clone(), |extent| extent.dims.clone());
@@ -674,15 +688,15 @@ impl<'a> Attempt<'a> {
             }
         }
         stopped::insert(&mut parts, outdated);
-        append(&mut parts, behind, &mut extent, number)
+        append_rows(&mut parts, behind, &mut extent, number)
             .map_err(|error| error.object(String::from_utf8_lossy(&definition.path)))?;
-        Ok(Stored { id, definition: definition.clone(), extent, parts })
+        Ok(StoredDataset { id, definition: definition.clone(), extent, parts })
     }
 
     /// Returns the extent that a writer started from, before its new records.
     fn first_extent(
         &self,
-        new: &New,
+        new: &NewLog,
         dataset: u32,
         id: DatasetId,
         definition: &Definition,
@@ -724,7 +738,7 @@ impl<'a> Attempt<'a> {
 }
 
 /// Returns the number of a writer's last record that an epoch has of a dataset.
-fn last_order(base: &Manifest, stored: &Stored, writer: WriterId) -> Option<u64> {
+fn last_order(base: &Manifest, stored: &StoredDataset, writer: WriterId) -> Option<u64> {
     let of_writer = |part: &&Part| base.logs.get(part.log as usize).is_some_and(|log| log.writer == writer);
     let part = stored.parts.iter().rev().find(of_writer)?;
     let pieces = part.written.pieces.iter().map(|piece| piece.order).max();
@@ -745,9 +759,14 @@ fn describe(conflict: &Conflict, all: usize) -> String {
 }
 
 /// Appends rows after the existing ones, writer by writer.
-fn append(parts: &mut Vec<Part>, behind: Vec<(u32, Written)>, extent: &mut [u64], epoch: u64) -> Result<()> {
+fn append_rows(
+    parts: &mut Vec<Part>,
+    behind: Vec<(u32, DatasetWrites)>,
+    extent: &mut [u64],
+    epoch: u64,
+) -> Result<()> {
     let Some((rows, row)) = extent.split_first_mut() else { return Ok(()) };
-    for (log, Written { appended, statistics, pages, .. }) in behind {
+    for (log, DatasetWrites { appended, statistics, pages, .. }) in behind {
         let (mut first, mut end) = (u64::MAX, 0);
         for piece in appended.iter() {
             let (Some(start), Some(count)) = (piece.slab.start.first(), piece.slab.count.first()) else {
@@ -760,7 +779,8 @@ fn append(parts: &mut Vec<Part>, behind: Vec<(u32, Written)>, extent: &mut [u64]
             (first, end) = (first.min(*start), end.max(start.saturating_add(*count)));
         }
         let pieces = appended.shifted(rows.wrapping_sub(first));
-        let mut written = Written { pieces, statistics, pages, ..Written::nothing(row.len() + 1) };
+        let mut written =
+            DatasetWrites { pieces, statistics, pages, ..DatasetWrites::nothing(row.len() + 1) };
         let more = end.saturating_sub(first);
         *rows = rows.checked_add(more).ok_or_else(|| Error::limit("more than 2^64 rows"))?;
         // Parts of longer rows outside the extent must not reappear when the dataset grows.

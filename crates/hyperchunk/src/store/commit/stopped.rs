@@ -2,12 +2,12 @@
 //! still exists.
 
 use super::attempt::Attempt;
-use super::taken::New;
-use super::{Found, SetAside, Waiting, foreign, found};
+use super::new_logs::NewLog;
+use super::{DeferredLog, PendingLog, SkeletonState, foreign_file, skeleton_state};
+use crate::store::merged_file::Change;
 use crate::store::scan::Log;
 use crate::store::site::{LogName, Site};
-use crate::store::skeleton::Change;
-use crate::store::{Conflict, Manifest, Part, Slab, Stored, Ticket, WriterId, overlap};
+use crate::store::{Conflict, Manifest, Part, Slab, StoredDataset, Ticket, WriterId, overlap};
 use crate::{Error, ErrorKind, File, Result};
 use std::collections::{HashMap, HashSet};
 
@@ -16,7 +16,7 @@ use std::collections::{HashMap, HashSet};
 ///
 /// # Errors
 /// Io.
-pub fn last_flushes<'a>(site: impl Into<Site<'a>>, logs: &[Waiting]) -> Result<Vec<Ticket>> {
+pub fn last_flushes<'a>(site: impl Into<Site<'a>>, logs: &[PendingLog]) -> Result<Vec<Ticket>> {
     let site = site.into();
     let mut tickets = Vec::new();
     for waiting in logs {
@@ -33,23 +33,23 @@ pub fn last_flushes<'a>(site: impl Into<Site<'a>>, logs: &[Waiting]) -> Result<V
 
 /// Returns the newest epoch that has content of a writer, or the one that it started from. Later
 /// records of the writer are newer only than this epoch.
-fn began_with(new: &New) -> u64 {
+fn base_epoch(new: &NewLog) -> u64 {
     new.known.map_or(new.header.base, |known| known.epoch)
 }
 
 /// Returns the epoch directly above which the writes of a stopped writer belong; `None` if no epoch
 /// follows it, or the writer is finished.
-pub(super) fn outdated(new: &New, base: Option<&Manifest>) -> Option<u64> {
-    let seen = began_with(new);
+pub(super) fn outdated(new: &NewLog, base: Option<&Manifest>) -> Option<u64> {
+    let seen = base_epoch(new);
     base.filter(|base| !new.finished && base.number > seen).map(|_| seen)
 }
 
 /// Returns the reason why a writer's file is not the current one, if that is the case. `floor` is
 /// the floor of the next epoch.
-fn other_file(new: &New, base: &Manifest, floor: u64) -> Option<Error> {
+fn other_file(new: &NewLog, base: &Manifest, floor: u64) -> Option<Error> {
     let header = &new.header;
     let is_older = if header.truncates { header.floor < base.floor } else { header.floor < floor };
-    let reason = if is_older && began_with(new) <= floor {
+    let reason = if is_older && base_epoch(new) <= floor {
         format!("the file that it wrote to was begun anew after epoch {floor}")
     } else if header.truncates && header.floor > base.floor && outdated(new, Some(base)).is_some() {
         format!(
@@ -64,7 +64,7 @@ fn other_file(new: &New, base: &Manifest, floor: u64) -> Option<Error> {
 
 impl Attempt<'_> {
     /// Sets aside the writers whose file is not the current one.
-    pub(super) fn refuse_others(&mut self) {
+    pub(super) fn defer_foreign(&mut self) {
         let Some(base) = self.base.clone() else { return };
         loop {
             let floor = self.floor;
@@ -74,11 +74,11 @@ impl Attempt<'_> {
                 .enumerate()
                 .find_map(|(at, new)| other_file(new, &base, floor).map(|error| (at, error)));
             let Some((at, reason)) = found else { return };
-            let New { header, .. } = self.new.remove(at);
+            let NewLog { header, .. } = self.new.remove(at);
             let truncates = header.truncates;
-            let aside = SetAside::new(header.writer, header.session, reason);
-            self.set_aside.push(SetAside { truncates, is_of_other_file: true, ..aside });
-            self.hide();
+            let aside = DeferredLog::new(header.writer, header.session, reason);
+            self.set_aside.push(DeferredLog { truncates, is_of_other_file: true, ..aside });
+            self.find_hidden();
         }
     }
 
@@ -87,7 +87,7 @@ impl Attempt<'_> {
     pub(super) fn outdated_structure(
         &self,
         open: &dyn Fn(Vec<u8>) -> Result<File>,
-        change_of: &mut dyn FnMut(&New) -> Result<Option<Change>>,
+        change_of: &mut dyn FnMut(&NewLog) -> Result<Option<Change>>,
     ) -> Result<(Option<File>, Vec<Change>)> {
         let Some(base) = &self.base else { return Ok((None, Vec::new())) };
         let file_at = |number: u64| -> Result<Option<File>> {
@@ -103,9 +103,9 @@ impl Attempt<'_> {
                 Err(error) => Err(error),
             }
         };
-        let mut new: Vec<&New> = self.new.iter().collect();
-        new.sort_by_key(|new| (began_with(new), new.writer()));
-        let mut seen = new.first().map_or(base.number, |new| began_with(new));
+        let mut new: Vec<&NewLog> = self.new.iter().collect();
+        new.sort_by_key(|new| (base_epoch(new), new.writer()));
+        let mut seen = new.first().map_or(base.number, |new| base_epoch(new));
         let first = file_at(seen)?;
         let mut last = first.clone();
         let mut changes = Vec::new();
@@ -113,7 +113,7 @@ impl Attempt<'_> {
             // Without the writers' base epoch, differences from it are conflicts, and there are no
             // deletions.
             let Some(image) = file_at(to)? else { return Ok(()) };
-            let parts = |id: &Stored| id.parts.iter().any(|part| part.epoch > from);
+            let parts = |id: &StoredDataset| id.parts.iter().any(|part| part.epoch > from);
             changes.push(Change {
                 writer: WriterId::default(),
                 base: last.clone(),
@@ -131,7 +131,7 @@ impl Attempt<'_> {
             Ok(())
         };
         for new in new {
-            let own = began_with(new);
+            let own = base_epoch(new);
             if own > seen {
                 go_on(&mut changes, seen, &mut last, own)?;
                 seen = own;
@@ -139,8 +139,8 @@ impl Attempt<'_> {
             changes.extend(change_of(new)?);
         }
         go_on(&mut changes, seen, &mut last, base.number)?;
-        match found(self.site, base)? {
-            Found::Edited(image) => changes.push(Change {
+        match skeleton_state(self.site, base)? {
+            SkeletonState::Edited(image) => changes.push(Change {
                 writer: WriterId::default(),
                 base: last,
                 image,
@@ -148,8 +148,8 @@ impl Attempt<'_> {
                 in_place: false,
                 written: HashSet::new(),
             }),
-            Found::Foreign => return Err(foreign(self.site, "commit")),
-            Found::Unchanged | Found::Waiting => {}
+            SkeletonState::Foreign => return Err(foreign_file(self.site, "commit")),
+            SkeletonState::Unchanged | SkeletonState::Waiting => {}
         }
         Ok((first, changes))
     }
@@ -159,10 +159,10 @@ impl Attempt<'_> {
         &self,
         manifest: &Manifest,
         path: &[u8],
-        stored: &Stored,
+        stored: &StoredDataset,
     ) -> Result<Vec<Conflict>> {
         let seen: HashMap<WriterId, u64> =
-            self.new.iter().map(|new| (new.writer(), began_with(new))).collect();
+            self.new.iter().map(|new| (new.writer(), base_epoch(new))).collect();
         let is_outdated = |part: &Part| {
             let log = manifest.logs.get(part.log as usize);
             log.and_then(|log| seen.get(&log.writer)).is_some_and(|seen| part.epoch == seen + 1)
@@ -174,7 +174,7 @@ impl Attempt<'_> {
                     && manifest.logs.get(part.log as usize).is_some_and(|log| log.writer == new.writer())
             };
             let Some(part) = stored.parts.iter().find(is_of_it) else { continue };
-            let known = self.extent_at(began_with(new), stored.id, &stored.definition)?;
+            let known = self.extent_at(base_epoch(new), stored.id, &stored.definition)?;
             found.extend(extent_conflict(new, part, stored, &known).map(|(slab, what)| Conflict {
                 path: path.to_vec(),
                 slab,
@@ -189,7 +189,12 @@ impl Attempt<'_> {
 
 /// Returns the loss of a stopped writer due to the extent of later epochs: data, or its own extent.
 /// `known` is the extent that the writer started from.
-fn extent_conflict(new: &New, part: &Part, stored: &Stored, known: &[u64]) -> Option<(Slab, String)> {
+fn extent_conflict(
+    new: &NewLog,
+    part: &Part,
+    stored: &StoredDataset,
+    known: &[u64],
+) -> Option<(Slab, String)> {
     let dims = format!("{:?}", stored.extent).replace(['[', ']'], "");
     let (_, place) = new.numbers.get(&stored.id)?;
     let (_, written) = new.written.get((*place)?)?;

@@ -10,7 +10,7 @@ use crate::store::overlap::{fetch, layers, rows};
 use crate::store::pack::{self, PackOptions};
 use crate::store::tests::{Folder, options};
 use crate::store::{DatasetId, Definition, LogWriter, Mode, Slab, WriterOptions, create, link};
-use crate::store::{folder_of, log_of};
+use crate::store::{log_path, store_folder};
 use crate::write::{CreateOptions, DatasetOptions, MemorySink, NewLayout, NodeId, Writer};
 use hyperchunk_format::codec::{Encoder, Target, preset};
 use hyperchunk_format::model::{ByteOrder, Dataspace, Datatype, FillValue, FillWhen};
@@ -58,7 +58,7 @@ fn read(path: &Path, manifest: &Manifest, id: &DatasetId) -> Vec<u8> {
     let mut values = vec![fill; usize::try_from(all.elements().unwrap()).unwrap()];
     for layer in layers(stored) {
         let log = manifest.logs[stored.parts[layer.part].log as usize].writer;
-        let log = Log::bytes_of(&log_of(path, log)).unwrap();
+        let log = Log::log_size(&log_path(path, log)).unwrap();
         let found = fetch(&log, &stored.definition, &layer.piece, &layer.seen).unwrap();
         for (to, from, length) in rows(&layer.seen, &all, &layer.seen) {
             let range =
@@ -102,7 +102,7 @@ fn image(datasets: &[&Definition]) -> Vec<u8> {
         let dims: Vec<u64> = definition.dims.iter().map(|dim| (*dim).max(1)).collect();
         let space = Dataspace::Simple { max: dims.iter().copied().map(Some).collect(), dims };
         let options = DatasetOptions::new(definition.datatype.clone(), space)
-            .with_layout(NewLayout::External(vec![marker.entry(false)]));
+            .with_layout(NewLayout::External(vec![marker.to_external_file(false)]));
         file.create_dataset(NodeId::ROOT, &definition.path[1..], options).unwrap();
     }
     file.close().unwrap();
@@ -126,10 +126,10 @@ fn equal_definitions_of_many_writers_are_one_dataset() {
     let id = definition.id().unwrap();
     assert_eq!(read(&path, &made.manifest, &id), [1, 1, 1, 1, 2, 2, 2, 2]);
     assert_eq!(native(&path, "deep/a").unwrap(), [1, 1, 1, 1, 2, 2, 2, 2]);
-    assert_eq!(Marker::of(&marked(&path, "deep/a")), Some(Marker { dataset: id, epoch: 1 }));
+    assert_eq!(Marker::from_external_files(&marked(&path, "deep/a")), Some(Marker { dataset: id, epoch: 1 }));
     assert!(commit(&path, &never()).unwrap().is_none(), "nothing is new");
     // Two logs and one manifest.
-    assert_eq!(fs::read_dir(folder_of(&path)).unwrap().count(), 3);
+    assert_eq!(fs::read_dir(store_folder(&path)).unwrap().count(), 3);
     assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 2);
 }
 
@@ -209,7 +209,7 @@ fn a_later_epoch_lies_over_an_earlier_one_without_a_conflict() {
         );
         let image = File::from_bytes(epoch.image.clone(), &OpenOptions::default()).unwrap();
         let dataset = image.root().unwrap().group().unwrap().get(b"a").unwrap().dataset().unwrap();
-        assert_eq!(Marker::of(dataset.external()).unwrap().epoch, number);
+        assert_eq!(Marker::from_external_files(dataset.external()).unwrap().epoch, number);
     }
 }
 
@@ -397,8 +397,8 @@ fn holes_are_linked_whatever_the_fill_value_is() {
     writer.close().unwrap();
     let made = commit(&path, &never()).unwrap().unwrap();
     let expected = [
-        (b"/chunks".to_vec(), Err(link::Unlinked::Chunks)),
-        (b"/empty".to_vec(), Err(link::Unlinked::Empty)),
+        (b"/chunks".to_vec(), Err(link::UnlinkedReason::Chunks)),
+        (b"/empty".to_vec(), Err(link::UnlinkedReason::Empty)),
         (b"/seven".to_vec(), Ok(1)),
         (b"/zero".to_vec(), Ok(3)),
     ];
@@ -437,7 +437,7 @@ fn too_many_segments_stay_unlinked_and_neighbours_count_once() {
     }
     let made = commit(&path, &never()).unwrap().unwrap();
     let links: HashMap<_, _> = made.links.into_iter().collect();
-    assert_eq!(links[&b"/many"[..]], Err(link::Unlinked::Segments));
+    assert_eq!(links[&b"/many"[..]], Err(link::UnlinkedReason::Segments));
     // One segment per batch.
     assert!(links[&b"/few"[..]].unwrap() < 20, "{:?}", links[&b"/few"[..]]);
     assert_eq!(native(&path, "few").unwrap(), vec![2; 6000]);
@@ -453,10 +453,13 @@ fn a_store_that_was_moved_is_linked_again() {
     writer.write_box(number, &[0], &[4], &[1, 2, 3, 4]).unwrap();
     writer.close().unwrap();
     done(&path);
-    assert_eq!(link::Linked::of(&path).unwrap(), link::Linked { linked: 1, ..Default::default() });
+    assert_eq!(
+        link::LinkReport::examine(&path).unwrap(),
+        link::LinkReport { linked: 1, ..Default::default() }
+    );
     fs::rename(&path, &moved).unwrap();
-    fs::rename(folder_of(&path), folder_of(&moved)).unwrap();
-    assert_eq!(link::Linked::of(&moved).unwrap().missing.len(), 1);
+    fs::rename(store_folder(&path), store_folder(&moved)).unwrap();
+    assert_eq!(link::LinkReport::examine(&moved).unwrap().missing.len(), 1);
     assert!(native(&moved, "a").is_err());
     for linking in [Linking::Relative, Linking::Absolute] {
         assert_eq!(link::link(&moved, linking, Sync::Never).unwrap(), [(b"/a".to_vec(), Ok(1))]);
@@ -465,7 +468,10 @@ fn a_store_that_was_moved_is_linked_again() {
         assert_eq!(relative, linking == Linking::Relative);
     }
     link::link(&moved, Linking::Never, Sync::Never).unwrap();
-    assert_eq!(link::Linked::of(&moved).unwrap(), link::Linked { unlinked: 1, ..Default::default() });
+    assert_eq!(
+        link::LinkReport::examine(&moved).unwrap(),
+        link::LinkReport { unlinked: 1, ..Default::default() }
+    );
     assert!(native(&moved, "a").is_err());
 }
 
@@ -528,7 +534,7 @@ fn committers_at_the_same_time_lose_nothing() {
     assert_eq!(native(&path, "a").unwrap(), expected);
     assert!(commit(&path, &never()).unwrap().is_none());
     let newest = Manifest::newest(&path).unwrap().unwrap();
-    assert_eq!(Marker::of(&marked(&path, "a")).unwrap().epoch, newest.number);
+    assert_eq!(Marker::from_external_files(&marked(&path, "a")).unwrap().epoch, newest.number);
 }
 
 #[test]

@@ -2,7 +2,7 @@ use super::*;
 use crate::store::commit::{CommitOptions, commit};
 use crate::store::tests::{Folder, options};
 use crate::store::vacuum::{VacuumOptions, vacuum};
-use crate::store::{Definition, Mode, folder_of, log_of};
+use crate::store::{Definition, Mode, log_path, store_folder};
 use crate::{File, OpenOptions};
 use hyperchunk_format::codec::{Target, preset};
 use hyperchunk_format::model::{ByteOrder, Datatype, FillWhen};
@@ -33,7 +33,7 @@ fn native(path: &Path, name: &str) -> Vec<u8> {
     bytes
 }
 
-fn compacts(path: &Path) -> Compacted {
+fn compacts(path: &Path) -> CompactReport {
     let options = CompactOptions { memory: 300, sync: Sync::Never, ..CompactOptions::default() };
     compact(path, &options).unwrap().unwrap()
 }
@@ -94,7 +94,7 @@ fn a_compacted_store_has_the_same_in_one_log() {
     assert!(vacuum(&path, &VacuumOptions::default()).unwrap().files.is_empty());
     let done = vacuum(&path, &VacuumOptions { grace: Duration::ZERO, ..Default::default() }).unwrap();
     assert_eq!(done.files.len(), 12);
-    assert_eq!(std::fs::read_dir(folder_of(&path)).unwrap().count(), 2);
+    assert_eq!(std::fs::read_dir(store_folder(&path)).unwrap().count(), 2);
     assert_eq!([packed(&path, "raw"), packed(&path, "chunked")], before);
     assert!(compact(&path, &CompactOptions::default()).unwrap().is_none(), "there is one log already");
     // Later data take precedence.
@@ -113,7 +113,7 @@ fn what_is_committed_in_the_meantime_lies_over_what_was_compacted() {
         sources.write(&path, Mode::Join, value);
     }
     let base = commits(&path);
-    let known = Known { store: base.store, epoch: base.number, seen: None };
+    let known = KnownStore { store: base.store, epoch: base.number, seen: None };
     let writing = WriterOptions { session: session(), known: Some(known), ..options() };
     let writer = LogWriter::create(&path, &writing).unwrap();
     write(&path, &base, &writer, 1000).unwrap();
@@ -148,9 +148,9 @@ fn many_small_segments_can_be_linked_when_they_are_compacted() {
         writer.close().unwrap();
     }
     commits(&path);
-    assert_eq!(link::Linked::of(&path).unwrap().unlinked, 1);
+    assert_eq!(link::LinkReport::examine(&path).unwrap().unlinked, 1);
     let made = compact(&path, &CompactOptions { sync: Sync::Never, ..Default::default() }).unwrap().unwrap();
     assert_eq!(made.links, [(b"/a".to_vec(), Ok(1))]);
     assert_eq!(native(&path, "a"), [1, 2].repeat(5000));
-    assert!(log_of(&path, made.writer).exists());
+    assert!(log_path(&path, made.writer).exists());
 }

@@ -4,7 +4,7 @@
 //! Source: *Arrow Columnar Format*, version 1.5, "Serialization and Interprocess Communication",
 //! and its flatbuffer schemas.
 
-use super::flat::{Builder, Made, Table, Value};
+use super::flatbuffer::{Builder, ObjectRef, Table, Value};
 use crate::store::Definition;
 use crate::{Error, Result};
 use hyperchunk_format::encode::{Oldest, message as encode};
@@ -13,11 +13,11 @@ use hyperchunk_format::model::{ByteOrder, Class, Datatype};
 /// Signature at the start and the end of a file.
 pub(super) const MAGIC: [u8; 6] = *b"ARROW1";
 /// Start of a message.
-const CONTINUES: [u8; 4] = [0xff; 4];
+const CONTINUATION: [u8; 4] = [0xff; 4];
 /// Version 5 of the metadata.
-const V5: i16 = 4;
-const SCHEMA: u8 = 1;
-const RECORD_BATCH: u8 = 3;
+const METADATA_VERSION: i16 = 4;
+const SCHEMA_KIND: u8 = 1;
+const RECORD_BATCH_KIND: u8 = 3;
 
 /// A column: the Arrow type of a dataset whose bytes have Arrow's format.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,7 +49,7 @@ pub(super) struct Block {
 
 impl Field {
     /// Returns the column of a dataset; `None` if its bytes do not have Arrow's format.
-    pub(in crate::store) fn of(definition: &Definition) -> Option<Self> {
+    pub(in crate::store) fn from_definition(definition: &Definition) -> Option<Self> {
         let Definition { path, datatype, dims, .. } = definition;
         let name = path.rsplit(|byte| *byte == b'/').next().filter(|name| !name.is_empty())?;
         let name = std::str::from_utf8(name).ok()?.to_owned();
@@ -78,16 +78,16 @@ impl Field {
         Some(Self { name, kind, cell, metadata })
     }
 
-    fn put(&self, builder: &mut Builder) -> Made {
+    fn put(&self, builder: &mut Builder) -> ObjectRef {
         let item = if self.cell.is_empty() {
             None
         } else {
             let name = builder.text("item");
-            Some(field(builder, name, type_of(self.kind), None, &[]))
+            Some(field(builder, name, arrow_type(self.kind), None, &[]))
         };
         let name = builder.text(&self.name);
         match item {
-            None => field(builder, name, type_of(self.kind), None, &self.metadata),
+            None => field(builder, name, arrow_type(self.kind), None, &self.metadata),
             Some(item) => {
                 let count = self.cell.iter().fold(1_u64, |product, dim| product.saturating_mul(*dim));
                 let size = i32::try_from(count).unwrap_or(i32::MAX);
@@ -127,7 +127,7 @@ fn kind(datatype: &Datatype) -> Option<Kind> {
 }
 
 /// Returns a type's number in the union, and the fields of its table.
-fn type_of(kind: Kind) -> (u8, Vec<(usize, Value)>) {
+fn arrow_type(kind: Kind) -> (u8, Vec<(usize, Value)>) {
     match kind {
         Kind::Int(size, signed) => {
             (2, vec![(0, Value::Int(8 * i32::from(size))), (1, Value::Byte(u8::from(signed)))])
@@ -149,11 +149,11 @@ fn type_of(kind: Kind) -> (u8, Vec<(usize, Value)>) {
 
 fn field(
     builder: &mut Builder,
-    name: Made,
+    name: ObjectRef,
     (number, parts): (u8, Vec<(usize, Value)>),
-    child: Option<Made>,
+    child: Option<ObjectRef>,
     metadata: &[(&str, String)],
-) -> Made {
+) -> ObjectRef {
     let kind = builder.table(&parts);
     let children = builder.list(child.as_slice());
     let metadata = pairs(builder, metadata);
@@ -163,7 +163,7 @@ fn field(
     builder.table(&fields)
 }
 
-fn pairs(builder: &mut Builder, pairs: &[(&str, String)]) -> Option<Made> {
+fn pairs(builder: &mut Builder, pairs: &[(&str, String)]) -> Option<ObjectRef> {
     if pairs.is_empty() {
         return None;
     }
@@ -175,8 +175,8 @@ fn pairs(builder: &mut Builder, pairs: &[(&str, String)]) -> Option<Made> {
     Some(builder.list(&made))
 }
 
-fn put_schema(builder: &mut Builder, fields: &[&Field], metadata: &[(&str, String)]) -> Made {
-    let made: Vec<Made> = fields.iter().map(|field| field.put(builder)).collect();
+fn put_schema(builder: &mut Builder, fields: &[&Field], metadata: &[(&str, String)]) -> ObjectRef {
+    let made: Vec<ObjectRef> = fields.iter().map(|field| field.put(builder)).collect();
     let list = builder.list(&made);
     let metadata = pairs(builder, metadata);
     let mut parts = vec![(1, Value::Is(list))];
@@ -184,9 +184,15 @@ fn put_schema(builder: &mut Builder, fields: &[&Field], metadata: &[(&str, Strin
     builder.table(&parts)
 }
 
-fn message(mut builder: Builder, kind: u8, header: Made, body: u64, metadata: &[(&str, String)]) -> Vec<u8> {
+fn message(
+    mut builder: Builder,
+    kind: u8,
+    header: ObjectRef,
+    body: u64,
+    metadata: &[(&str, String)],
+) -> Vec<u8> {
     let metadata = pairs(&mut builder, metadata);
-    let mut parts = vec![(0, Value::Short(V5)), (1, Value::Byte(kind)), (2, Value::Is(header))];
+    let mut parts = vec![(0, Value::Short(METADATA_VERSION)), (1, Value::Byte(kind)), (2, Value::Is(header))];
     parts.push((3, Value::Long(body.cast_signed())));
     parts.extend(metadata.map(|metadata| (4, Value::Is(metadata))));
     let root = builder.table(&parts);
@@ -200,7 +206,7 @@ fn framed(flat: &[u8], room: u64) -> Option<Vec<u8>> {
     if flat.len() + 8 > room {
         return None;
     }
-    let mut bytes = CONTINUES.to_vec();
+    let mut bytes = CONTINUATION.to_vec();
     bytes.extend_from_slice(&length.to_le_bytes());
     bytes.extend_from_slice(flat);
     bytes.resize(room, 0);
@@ -211,7 +217,7 @@ fn framed(flat: &[u8], room: u64) -> Option<Vec<u8>> {
 pub(super) fn schema(fields: &[&Field], metadata: &[(&str, String)], room: u64) -> Option<Vec<u8>> {
     let mut builder = Builder::default();
     let schema = put_schema(&mut builder, fields, metadata);
-    framed(&message(builder, SCHEMA, schema, 0, &[]), room)
+    framed(&message(builder, SCHEMA_KIND, schema, 0, &[]), room)
 }
 
 /// Encodes the message of a batch, padded to `room` bytes; `None` if it is longer. `columns` has
@@ -238,7 +244,7 @@ pub(super) fn batch(
     let (nodes, buffers) = (builder.structs(&nodes), builder.structs(&buffers));
     let parts = [(0, Value::Long(rows.cast_signed())), (1, Value::Is(nodes)), (2, Value::Is(buffers))];
     let header = builder.table(&parts);
-    framed(&message(builder, RECORD_BATCH, header, body, metadata), room)
+    framed(&message(builder, RECORD_BATCH_KIND, header, body, metadata), room)
 }
 
 /// Encodes the end of a file: the end of its stream, and the footer.
@@ -248,10 +254,15 @@ pub(super) fn footer(fields: &[&Field], blocks: &[Block], metadata: &[(&str, Str
     let blocks: Vec<[i64; 3]> =
         blocks.iter().map(|block| [block.at, block.metadata, block.body].map(u64::cast_signed)).collect();
     let (blocks, none) = (builder.structs(&blocks), builder.structs::<3>(&[]));
-    let parts = [(0, Value::Short(V5)), (1, Value::Is(schema)), (2, Value::Is(none)), (3, Value::Is(blocks))];
+    let parts = [
+        (0, Value::Short(METADATA_VERSION)),
+        (1, Value::Is(schema)),
+        (2, Value::Is(none)),
+        (3, Value::Is(blocks)),
+    ];
     let root = builder.table(&parts);
     let flat = builder.finish(root);
-    let mut bytes = CONTINUES.to_vec();
+    let mut bytes = CONTINUATION.to_vec();
     bytes.extend_from_slice(&[0; 4]);
     bytes.extend_from_slice(&flat);
     bytes.extend_from_slice(&u32::try_from(flat.len()).unwrap_or(u32::MAX).to_le_bytes());
@@ -290,9 +301,9 @@ pub(super) fn read_footer(flat: &[u8]) -> Result<Footer> {
 
 /// Decodes the message of a batch: its number of rows, and its buffers.
 pub(super) fn read_batch(bytes: &[u8]) -> Result<(u64, Vec<Span>)> {
-    let flat = bytes.get(8..).filter(|_| bytes.starts_with(&CONTINUES));
+    let flat = bytes.get(8..).filter(|_| bytes.starts_with(&CONTINUATION));
     let root = Table::root(flat.ok_or_else(|| wrong("no message where the footer says that a batch is"))?)?;
-    if root.byte(1)? != RECORD_BATCH {
+    if root.byte(1)? != RECORD_BATCH_KIND {
         return Err(wrong("a message that is no batch"));
     }
     let batch = root.table(2)?.ok_or_else(|| wrong("a message without a batch"))?;

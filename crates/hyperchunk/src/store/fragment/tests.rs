@@ -9,7 +9,7 @@ use crate::store::pack::{PackOptions, pack};
 use crate::store::tests::{Folder, options};
 use crate::store::vacuum::{VacuumOptions, vacuum};
 use crate::store::verify::verify;
-use crate::store::{Log, LogWriter, Segments, Slab, WriterOptions, create, log_of};
+use crate::store::{Log, LogWriter, Segments, Slab, WriterOptions, create, log_path};
 use crate::write::Sync;
 use crate::{File, OpenOptions};
 use std::time::Duration;
@@ -48,7 +48,7 @@ fn engine(path: &Path, name: &str) -> Vec<u8> {
 #[test]
 fn names_of_tables_tell_groups_apart() {
     let of = |path: &str| {
-        table_of(&column(path, Datatype::integer(1, false, ByteOrder::Little), &[], false)).unwrap()
+        table_name(&column(path, Datatype::integer(1, false, ByteOrder::Little), &[], false)).unwrap()
     };
     assert_eq!(of("/a/b/x"), "a+b@60000");
     assert_eq!(of("/x"), "@60000");
@@ -60,7 +60,7 @@ fn names_of_tables_tell_groups_apart() {
     let long = format!("/{}/x", "ä".repeat(2000));
     assert!(of(&long).len() < 250);
     assert_eq!(
-        table_of(&Definition::new("/x", Datatype::integer(1, false, ByteOrder::Little), vec![])),
+        table_name(&Definition::new("/x", Datatype::integer(1, false, ByteOrder::Little), vec![])),
         None
     );
 }
@@ -287,7 +287,7 @@ fn a_torn_fragment_is_not_salvaged_and_what_is_whole_is() {
         let fragment = writer.fragments().remove(0);
         let length = std::fs::metadata(&fragment).unwrap().len();
         std::fs::File::options().write(true).open(&fragment).unwrap().set_len(length - 1).unwrap();
-        let log = Log::salvage(&log_of(&path, writer.id()), 0).unwrap();
+        let log = Log::salvage(&log_path(&path, writer.id()), 0).unwrap();
         let pieces: Vec<Slab> = log.written[0].1.pieces.iter().map(|piece| piece.slab).collect();
         assert_eq!(pieces, [Slab::new([0], [20_000]), Slab::new([20_000], [20_000])]);
     }

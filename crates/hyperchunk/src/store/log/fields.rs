@@ -86,7 +86,7 @@ impl LogWriter {
         }
         let element = known.definition.element_size();
         let body = Body::Fields { first, size, boxes: boxes.clone() };
-        self.put(&mut state, dataset, body, bytes, None)?;
+        self.put_record(&mut state, dataset, body, bytes, None)?;
         drop(state);
         if self.0.observer.get().is_none() {
             return Ok(());
@@ -96,8 +96,8 @@ impl LogWriter {
             let length =
                 slab.elements()?.checked_mul(element).and_then(|length| usize::try_from(length).ok());
             let mut whole = vec![0; length.ok_or_else(|| Error::limit("a box larger than memory"))?];
-            self.read(dataset, &slab.choice(), &mut whole)?;
-            self.show(dataset, std::slice::from_ref(slab), false, Some(&whole))?;
+            self.read(dataset, &slab.to_selection(), &mut whole)?;
+            self.notify_observer(dataset, std::slice::from_ref(slab), false, Some(&whole))?;
         }
         Ok(())
     }

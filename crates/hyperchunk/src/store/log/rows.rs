@@ -3,7 +3,7 @@
 use super::super::fragment::{self, Field, Table};
 use super::super::record::{Body, Record};
 use super::super::statistics::{Pass, Statistics};
-use super::{Dataset, LARGE, LogWriter, Segments, State, To};
+use super::{Dataset, LogWriter, MIN_DIRECT_BYTES, Segments, State, WriteTarget};
 use crate::Result;
 use crate::io::Source;
 use crate::store::fragment::Segment;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 impl Dataset {
     /// Returns the table, if a box consists of whole rows.
-    pub(super) fn rows_of(&self, boxes: &[Slab]) -> Option<usize> {
+    pub(super) fn table_index(&self, boxes: &[Slab]) -> Option<usize> {
         let [slab] = boxes else { return None };
         let whole = |start: &u64, count: &u64, dim: &u64| *start == 0 && count == dim;
         let inner = slab.start.iter().zip(&slab.count).zip(&self.definition.dims).skip(1);
@@ -29,8 +29,8 @@ impl LogWriter {
         if self.0.options.segments != Segments::Arrow || !definition.pipeline.is_empty() {
             return None;
         }
-        let field = Field::of(definition)?;
-        let new = Table::of(&self.0.path, self.id(), definition)?;
+        let field = Field::from_definition(definition)?;
+        let new = Table::from_definition(&self.0.path, self.id(), definition)?;
         let place = state.tables.iter().position(|table| table.name == new.name).unwrap_or_else(|| {
             state.tables.push(new);
             state.tables.len() - 1
@@ -50,8 +50,8 @@ impl LogWriter {
         let (Some(first), Some(count)) = (slab.start.first(), slab.count.first()) else { return Ok(()) };
         let rows = (*first, *count);
         state.now = Some(dataset);
-        self.make_room(state, dataset)?;
-        if bytes.len() < LARGE && self.0.options.sync != Sync::Write {
+        self.write_full_zones(state, dataset)?;
+        if bytes.len() < MIN_DIRECT_BYTES && self.0.options.sync != Sync::Write {
             let known = &mut state.tables[table];
             if !known.keep(dataset, append, rows, bytes) {
                 self.settle_table(state, table, true)?;
@@ -67,7 +67,7 @@ impl LogWriter {
         self.write_rows(state, (dataset, table), append, rows, bytes)?;
         self.write_waiting(state)?;
         if self.0.options.sync == Sync::Write {
-            self.noted(state.tables[table].sync())?;
+            self.check_result(state.tables[table].sync())?;
             self.sync()?;
         }
         Ok(())
@@ -96,7 +96,7 @@ impl LogWriter {
         if state.tables[table].waiting.is_empty() {
             return Ok(());
         }
-        if let Some(common) = state.tables[table].common().filter(|common| *common > 0) {
+        if let Some(common) = state.tables[table].common_rows().filter(|common| *common > 0) {
             for place in 0..state.tables[table].waiting.len() {
                 let mut rows = std::mem::take(&mut state.tables[table].waiting[place].bytes);
                 let (dataset, append, first, count) = {
@@ -139,20 +139,25 @@ impl LogWriter {
         let mut slab = Slab::new(vec![0; known.definition.dims.len()], known.definition.dims.clone());
         (slab.start[0], slab.count[0]) = (first, count);
         let looks = self.0.options.statistics.then_some(known.looks);
-        let statistics = looks.is_some_and(super::Looks::any).then_some(Statistics::NONE);
+        let statistics = looks.is_some_and(super::NumberFormat::is_supported).then_some(Statistics::NONE);
         let length = bytes.len() as u64;
         let body = Body::Rows { slab: slab.clone(), append, at: 0, length };
-        let cut = looks.and_then(|_| known.cut(&body, length));
-        let mut pass = Pass::new(self.0.options.checksum, looks).cut(cut);
-        let segment = self.noted(state.tables[table].made())?;
-        let spot = state.tables[table].spot(dataset, append, first);
-        self.write_and_look(To::Segment(&segment.file, &segment.path), spot.offset, bytes, &mut pass)?;
-        state.tables[table].wrote(spot, (dataset, append), (first, count), length);
+        let cut = looks.and_then(|_| known.zone_pattern(&body, length));
+        let mut pass = Pass::new(self.0.options.checksum, looks).with_zones(cut);
+        let segment = self.check_result(state.tables[table].open_file())?;
+        let spot = state.tables[table].choose_destination(dataset, append, first);
+        self.write_and_summarize(
+            WriteTarget::Segment(&segment.file, &segment.path),
+            spot.offset,
+            bytes,
+            &mut pass,
+        )?;
+        state.tables[table].record_rows(spot, (dataset, append), (first, count), length);
         let at = fragment::place(table, spot.offset);
         let body = Body::Rows { slab, append, at, length };
         let mut record = Record { dataset, length: 0, checksum: 0, statistics, body };
         state.cuts.extend(pass.zones().map(|zones| (state.next, zones)));
-        (record.checksum, record.statistics) = pass.end();
+        (record.checksum, record.statistics) = pass.finish();
         self.gather(state, record, &[])
     }
 

@@ -1,7 +1,7 @@
 use super::*;
 use crate::store::commit::{CommitOptions, commit};
 use crate::store::tests::{Folder, options};
-use crate::store::{Definition, LogWriter, Marker, folder_of, link};
+use crate::store::{Definition, LogWriter, Marker, link, store_folder};
 use crate::{File, OpenOptions};
 use hyperchunk_format::codec::{Target, preset};
 use hyperchunk_format::model::{ByteOrder, Datatype, FillWhen, Layout};
@@ -17,7 +17,7 @@ fn values(count: u16, first: u16) -> Vec<u8> {
 fn read(path: &Path, name: &str) -> Vec<u16> {
     let file = File::open(path, &OpenOptions::default()).unwrap();
     let dataset = file.root().unwrap().group().unwrap().get(name.as_bytes()).unwrap().dataset().unwrap();
-    assert!(dataset.external().is_empty() && Marker::of(dataset.external()).is_none());
+    assert!(dataset.external().is_empty() && Marker::from_external_files(dataset.external()).is_none());
     let mut bytes = vec![0; usize::try_from(dataset.elements().unwrap()).unwrap() * 2];
     dataset.read(&Choice::All, &mut bytes).unwrap();
     bytes.chunks_exact(2).map(|two| u16::from_le_bytes(two.try_into().unwrap())).collect()
@@ -27,7 +27,7 @@ fn commits(path: &Path) {
     commit(path, &CommitOptions { sync: Sync::Never, ..CommitOptions::default() }).unwrap().unwrap();
 }
 
-fn packs(path: &Path, out: &Path, epoch: Option<u64>) -> Packed {
+fn packs(path: &Path, out: &Path, epoch: Option<u64>) -> PackReport {
     let options = PackOptions { epoch, sync: Sync::Never, replace: true, threads: 2 };
     pack(path, out, &options).unwrap()
 }
@@ -87,8 +87,8 @@ fn a_packed_store_needs_nothing_else() {
     }
     let packed = packs(&path, &out, None);
     assert_eq!((packed.datasets, packed.epoch), (6, 3));
-    assert!(packed.copied > 1800 && packed.painted > 1000, "{packed:?}");
-    std::fs::rename(folder_of(&path), folder.0.join("away")).unwrap();
+    assert!(packed.copied > 1800 && packed.reencoded_bytes > 1000, "{packed:?}");
+    std::fs::rename(store_folder(&path), folder.0.join("away")).unwrap();
     let all = |fill| model([20, 30], fill, &boxes);
     assert_eq!(read(&out, "g/filled"), all(9));
     for name in ["g/plain", "raw", "growing"] {
@@ -116,7 +116,7 @@ fn a_packed_store_needs_nothing_else() {
     assert_eq!(get("chunked").pipeline().iter().map(|filter| filter.id).collect::<Vec<_>>(), [2, 1]);
     assert!(matches!(get("g/plain").layout(), Layout::Contiguous { address: Some(_), .. }));
     assert!(matches!(get("empty").layout(), Layout::Contiguous { address: None, .. }));
-    std::fs::rename(folder.0.join("away"), folder_of(&path)).unwrap();
+    std::fs::rename(folder.0.join("away"), store_folder(&path)).unwrap();
     // An earlier epoch.
     packs(&path, &out, Some(1));
     assert_eq!(read(&out, "chunked"), model([20, 30], 0, &boxes[..1]));
@@ -143,9 +143,9 @@ fn what_cannot_be_linked_is_packed_all_the_same() {
         log.close().unwrap();
     }
     commits(&path);
-    assert_eq!(link::Linked::of(&path).unwrap().unlinked, 1);
+    assert_eq!(link::LinkReport::examine(&path).unwrap().unlinked, 1);
     let packed = packs(&path, &out, None);
-    assert_eq!((packed.copied, packed.painted), (0, 280_000));
+    assert_eq!((packed.copied, packed.reencoded_bytes), (0, 280_000));
     let expected: Vec<u16> = (0..140_000_u32).map(|at| (at / 2 % 60_000) as u16).collect();
     assert_eq!(read(&out, "columns"), expected);
 }
@@ -159,6 +159,6 @@ fn blocks_of_data_in_one_piece_are_whole_rows() {
         (&[], 8, &[]),
         (&[5], 1 << 30, &[1]),
     ] {
-        assert_eq!(slab_of(extent, size, BLOCK), expected);
+        assert_eq!(block_extent(extent, size, BLOCK_BYTES), expected);
     }
 }

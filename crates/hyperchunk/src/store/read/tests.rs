@@ -1,9 +1,9 @@
 use crate::file::{File, OpenOptions};
-use crate::pack::{Input, PackOptions, Packing};
+use crate::pack::{Input, PackOptions, PackPlan};
 use crate::store::bytes::Out;
 use crate::store::commit::{CommitOptions, commit};
 use crate::store::tests::{Folder, options};
-use crate::store::{Definition, LogWriter, Manifest, PackedPieces, Slab, WriterOptions, folder_of};
+use crate::store::{Definition, LogWriter, Manifest, PackedPieces, Slab, WriterOptions, store_folder};
 use crate::write::Sync;
 use crate::{Dataset, ErrorKind, ExternalPolicy, Limits};
 use hyperchunk_format::Cursor;
@@ -469,7 +469,7 @@ fn what_is_not_committed_can_be_opened_and_not_read() {
     if linked(&path) {
         assert_eq!(all(&dataset(&path, "a")).unwrap(), [2, 2, 2, 0, 0, 0]);
     }
-    std::fs::remove_dir_all(folder_of(&path)).unwrap();
+    std::fs::remove_dir_all(store_folder(&path)).unwrap();
     let gone = dataset(&path, "a");
     assert_eq!((gone.dims(), all(&gone).unwrap_err().kind()), (&[6][..], ErrorKind::NotFound));
 }
@@ -556,9 +556,9 @@ fn a_store_is_packed_into_a_file() {
     let out = folder.0.join("packed.h5");
     let file = File::open(&path, &OpenOptions::default()).unwrap();
     let input = Input { file, into: String::new() };
-    let packing = Packing::new(vec![input], PackOptions::default()).unwrap();
+    let packing = PackPlan::new(vec![input], PackOptions::default()).unwrap();
     packing.write(&out, &|_| ()).unwrap();
-    std::fs::remove_dir_all(folder_of(&path)).unwrap();
+    std::fs::remove_dir_all(store_folder(&path)).unwrap();
     let packed = dataset(&out, "a");
     assert!(packed.store().is_none() && packed.external().is_empty());
     assert_eq!(all(&packed).unwrap(), model);

@@ -6,9 +6,9 @@ mod avx2;
 use super::{Extreme, Machine, Statistics};
 
 /// Number of elements that are byte-swapped or aligned at a time.
-const TILE: usize = 2048;
+const TILE_ELEMENTS: usize = 2048;
 /// Number of elements compared at a time.
-const COMPARED: usize = 64;
+const COMPARED_ELEMENTS: usize = 64;
 
 /// Calls a function that is generic over the number type.
 macro_rules! typed {
@@ -29,27 +29,27 @@ macro_rules! typed {
 }
 
 /// Computes statistics without the positions of the extremes.
-pub(super) fn summary(number: Machine, swapped: bool, bytes: &[u8]) -> Statistics {
-    typed!(number, look(swapped, bytes))
+pub(super) fn compute_statistics(number: Machine, swapped: bool, bytes: &[u8]) -> Statistics {
+    typed!(number, compute(swapped, bytes))
 }
 
 /// Returns the position of the first element with a given value.
-pub(super) fn place_of(number: Machine, swapped: bool, bytes: &[u8], value: Extreme) -> u64 {
-    typed!(number, first(swapped, bytes, value))
+pub(super) fn find_position(number: Machine, swapped: bool, bytes: &[u8], value: Extreme) -> u64 {
+    typed!(number, find_first(swapped, bytes, value))
 }
 
 /// A machine number type.
 trait Element: Copy + PartialEq + PartialOrd + Default {
     /// Returns minimum and maximum ignoring NaNs, and the sum, which is NaN if any element is.
-    fn found(values: &[Self]) -> (Self, Self, f64);
-    /// Portable version of `found`.
-    fn plain(values: &[Self]) -> (Self, Self, f64);
+    fn min_max_sum(values: &[Self]) -> (Self, Self, f64);
+    /// Portable version of `min_max_sum`.
+    fn min_max_sum_portable(values: &[Self]) -> (Self, Self, f64);
     /// Returns the count and the sum of the elements that are not NaN.
     fn numbers(values: &[Self]) -> (u64, f64);
     /// Loads elements from bytes, swapping the byte order if `swapped`.
     fn load(bytes: &[u8], swapped: bool, values: &mut [Self]);
     fn extreme(self) -> Extreme;
-    fn of(extreme: Extreme) -> Self;
+    fn from_extreme(extreme: Extreme) -> Self;
     #[cfg(test)]
     fn float(self) -> f64;
 }
@@ -62,16 +62,16 @@ macro_rules! element {
             reason = "sums are floating-point numbers"
         )]
         impl Element for $type {
-            fn found(values: &[Self]) -> (Self, Self, f64) {
+            fn min_max_sum(values: &[Self]) -> (Self, Self, f64) {
                 #[cfg(target_arch = "x86_64")]
                 if std::is_x86_feature_detected!("avx2") {
                     // SAFETY: the processor has the features that the function was compiled for.
                     return unsafe { avx2::$kernel(values) };
                 }
-                Self::plain(values)
+                Self::min_max_sum_portable(values)
             }
 
-            fn plain(values: &[Self]) -> (Self, Self, f64) {
+            fn min_max_sum_portable(values: &[Self]) -> (Self, Self, f64) {
                 const LANES: usize = 16;
                 let (mut low, mut high, mut sums) = ([$high; LANES], [$low; LANES], [0.0; LANES]);
                 let (lines, rest) = values.as_chunks::<LANES>();
@@ -159,7 +159,7 @@ macro_rules! element {
                 clippy::cast_sign_loss,
                 reason = "an extreme of this type is exact in it; there are no others"
             )]
-            fn of(extreme: Extreme) -> Self {
+            fn from_extreme(extreme: Extreme) -> Self {
                 match extreme {
                     Extreme::Float(value) => value as Self,
                     Extreme::Signed(value) => value as Self,
@@ -196,7 +196,7 @@ fn tiles<E: Element>(swapped: bool, bytes: &[u8], each: &mut dyn FnMut(&[E]) -> 
             return;
         }
     }
-    let mut tile = [E::default(); TILE];
+    let mut tile = [E::default(); TILE_ELEMENTS];
     for bytes in bytes.chunks(size_of_val(&tile)) {
         let values = &mut tile[..bytes.len() / size_of::<E>()];
         E::load(bytes, swapped, values);
@@ -206,17 +206,17 @@ fn tiles<E: Element>(swapped: bool, bytes: &[u8], each: &mut dyn FnMut(&[E]) -> 
     }
 }
 
-fn look<E: Element>(swapped: bool, bytes: &[u8]) -> Statistics {
+fn compute<E: Element>(swapped: bool, bytes: &[u8]) -> Statistics {
     let mut all = Statistics::NONE;
     tiles::<E>(swapped, bytes, &mut |values| {
-        all.merge(&look_at(values));
+        all.merge(&compute_values(values));
         false
     });
     all
 }
 
-fn look_at<E: Element>(values: &[E]) -> Statistics {
-    let (low, high, mut sum) = E::found(values);
+fn compute_values<E: Element>(values: &[E]) -> Statistics {
+    let (low, high, mut sum) = E::min_max_sum(values);
     let count = values.len() as u64;
     let mut nan = 0;
     if sum.is_nan() {
@@ -228,10 +228,10 @@ fn look_at<E: Element>(values: &[E]) -> Statistics {
     Statistics { count, nan, min: some.then_some((lowest, 0)), max: some.then_some((highest, 0)), sum }
 }
 
-fn first<E: Element>(swapped: bool, bytes: &[u8], value: Extreme) -> u64 {
-    let (wanted, mut place) = (E::of(value), 0);
+fn find_first<E: Element>(swapped: bool, bytes: &[u8], value: Extreme) -> u64 {
+    let (wanted, mut place) = (E::from_extreme(value), 0);
     tiles::<E>(swapped, bytes, &mut |values| {
-        for few in values.chunks(COMPARED) {
+        for few in values.chunks(COMPARED_ELEMENTS) {
             if few.iter().fold(false, |any, value| any | (*value == wanted)) {
                 place += few.iter().position(|value| *value == wanted).unwrap_or_default() as u64;
                 return true;
@@ -257,7 +257,8 @@ mod tests {
                     from(state >> 7)
                 })
                 .collect();
-            let ((low, high, sum), (least, most, total)) = (E::found(&values), E::plain(&values));
+            let ((low, high, sum), (least, most, total)) =
+                (E::min_max_sum(&values), E::min_max_sum_portable(&values));
             assert_eq!((low, high), (least, most), "of {length}");
             let room = 1e-12
                 * values.iter().map(|value| value.float().abs()).filter(|value| *value >= 0.0).sum::<f64>();
@@ -305,7 +306,7 @@ mod tests {
     #[test]
     #[ignore = "a measurement"]
     fn speed() {
-        use super::super::PART as LENGTH;
+        use super::super::PART_BYTES as LENGTH;
         use std::time::Instant;
         let bytes: Vec<u8> = (0..u32::try_from(LENGTH / 4).unwrap())
             .flat_map(|at| ((at.wrapping_mul(2_654_435_761) >> 8) as f32).to_le_bytes())
@@ -328,20 +329,20 @@ mod tests {
         });
         for number in [Machine::F32, Machine::F64, Machine::U8, Machine::U16, Machine::I32, Machine::I64] {
             time(&format!("{number:?}"), &mut || {
-                std::hint::black_box(summary(number, false, std::hint::black_box(&bytes)));
+                std::hint::black_box(compute_statistics(number, false, std::hint::black_box(&bytes)));
             });
         }
         let mut other = vec![0_f32; LENGTH / 4];
         f32::load(&bytes, true, &mut other);
         let other: Vec<u8> = other.iter().flat_map(|value| value.to_ne_bytes()).collect();
         time("F32 swapped", &mut || {
-            std::hint::black_box(summary(Machine::F32, true, std::hint::black_box(&other)));
+            std::hint::black_box(compute_statistics(Machine::F32, true, std::hint::black_box(&other)));
         });
         let holes: Vec<u8> = (0..LENGTH / 4)
             .flat_map(|at| if at % 3 == 0 { f32::NAN } else { at as f32 }.to_ne_bytes())
             .collect();
         time("F32 with holes", &mut || {
-            std::hint::black_box(summary(Machine::F32, false, std::hint::black_box(&holes)));
+            std::hint::black_box(compute_statistics(Machine::F32, false, std::hint::black_box(&holes)));
         });
     }
 }

@@ -1,7 +1,7 @@
 //! Import of a tree of folders into an HDF5 file.
 
 use super::stream::{Reader, is_stream};
-use super::{ABOUT, behind, escaped, place_of, refused, text_of};
+use super::{JSON_SUFFIX, behind, escape_text, escaped, object_path, refused};
 use crate::pack::plan::needed;
 use crate::pack::translate::Translation;
 use crate::write::{CreateOptions, DatasetOptions, DatasetWriter, NewLayout, NewLink, NodeId, Writer};
@@ -21,11 +21,11 @@ use std::io::Read as _;
 use std::path::Path;
 
 /// Maximum size of a JSON file in bytes.
-const LARGEST: u64 = 64 << 20;
+const MAX_JSON_BYTES: u64 = 64 << 20;
 /// Maximum nesting depth of groups.
-const DEPTH: usize = 1024;
+const MAX_DEPTH: usize = 1024;
 /// Approximate number of bytes written at a time.
-const AT_ONCE: u64 = 16 << 20;
+const WRITE_BYTES: u64 = 16 << 20;
 
 /// An object of the tree.
 struct Object {
@@ -40,7 +40,7 @@ struct Object {
 /// # Errors
 /// NotFound or Corrupt for an incomplete tree; Io; errors of writing. In these cases no new file is
 /// left.
-pub fn import(folder: &Path, out: &Path, options: &CreateOptions) -> Result<super::Exported> {
+pub fn import(folder: &Path, out: &Path, options: &CreateOptions) -> Result<super::ExportReport> {
     output::accept(out, &[output::Kind::Hdf5])?;
     output::check_folder(out, folder)?;
     output::check(out, options.replace, &[])?;
@@ -70,23 +70,24 @@ pub fn import(folder: &Path, out: &Path, options: &CreateOptions) -> Result<supe
 fn collect(folder: &Path, root: Vec<u8>, objects: &mut Vec<Object>) -> Result<()> {
     let mut waiting = vec![(root, ObjectKind::Group, 0)];
     while let Some((path, kind, depth)) = waiting.pop() {
-        if depth > DEPTH {
-            return Err(Error::limit(format!("groups nest deeper than {DEPTH}")));
+        if depth > MAX_DEPTH {
+            return Err(Error::limit(format!("groups nest deeper than {MAX_DEPTH}")));
         }
-        let place = place_of(folder, &path);
-        let file = if kind == ObjectKind::Group { place.join(ABOUT) } else { behind(&place, ABOUT) };
+        let place = object_path(folder, &path);
+        let file =
+            if kind == ObjectKind::Group { place.join(JSON_SUFFIX) } else { behind(&place, JSON_SUFFIX) };
         let about = read_json(&file)?;
         for link in list(&about, "links").iter().rev() {
-            let Some(to) = link.get("hard").and_then(Value::as_str).map(bytes_of) else { continue };
-            let own = below(&path, &name_of(link)?);
+            let Some(to) = link.get("hard").and_then(Value::as_str).map(unescape_text) else { continue };
+            let own = below(&path, &parse_name(link)?);
             if to != own {
                 continue;
             }
-            let place = place_of(folder, &own);
+            let place = object_path(folder, &own);
             let kind = if place.is_dir() {
                 ObjectKind::Group
             } else {
-                kind_of(&read_json(&behind(&place, ABOUT))?)?
+                parse_kind(&read_json(&behind(&place, JSON_SUFFIX))?)?
             };
             waiting.push((own, kind, depth + 1));
         }
@@ -95,7 +96,7 @@ fn collect(folder: &Path, root: Vec<u8>, objects: &mut Vec<Object>) -> Result<()
     Ok(())
 }
 
-fn kind_of(about: &Value) -> Result<ObjectKind> {
+fn parse_kind(about: &Value) -> Result<ObjectKind> {
     match about.get("kind").and_then(Value::as_str) {
         Some("group") => Ok(ObjectKind::Group),
         Some("dataset") => Ok(ObjectKind::Dataset),
@@ -104,9 +105,9 @@ fn kind_of(about: &Value) -> Result<ObjectKind> {
     }
 }
 
-fn fill(folder: &Path, objects: &[Object], writer: &Writer) -> Result<super::Exported> {
+fn fill(folder: &Path, objects: &[Object], writer: &Writer) -> Result<super::ExportReport> {
     let mut nodes: HashMap<&[u8], NodeId> = HashMap::new();
-    let mut done = super::Exported::default();
+    let mut done = super::ExportReport::default();
     for object in objects {
         let tracked = object.about.get("tracked").and_then(Value::as_bool).unwrap_or(false);
         let node = match object.kind {
@@ -137,11 +138,11 @@ fn fill(folder: &Path, objects: &[Object], writer: &Writer) -> Result<super::Exp
         let Some(node) = find(&object.path) else { continue };
         let named = |error: Error| error.object(Name::from(&*object.path));
         if let Some(comment) = object.about.get("comment").and_then(Value::as_str) {
-            writer.set_comment(node, Some(Name::from(&*bytes_of(comment))))?;
+            writer.set_comment(node, Some(Name::from(&*unescape_text(comment))))?;
         }
         for link in list(&object.about, "links") {
             let target = target(link, &find).map_err(named)?;
-            writer.link(node, &name_of(link)?, target).map_err(named)?;
+            writer.link(node, &parse_name(link)?, target).map_err(named)?;
         }
         for value in list(&object.about, "attributes") {
             attribute(folder, writer, object, node, value, &find).map_err(named)?;
@@ -157,7 +158,7 @@ fn fill(folder: &Path, objects: &[Object], writer: &Writer) -> Result<super::Exp
 }
 
 fn target(link: &Value, find: &dyn Fn(&[u8]) -> Option<NodeId>) -> Result<NewLink> {
-    let text = |key: &str| link.get(key).and_then(Value::as_str).map(bytes_of);
+    let text = |key: &str| link.get(key).and_then(Value::as_str).map(unescape_text);
     if let Some(path) = text("hard") {
         let node = find(&path);
         return node.map(NewLink::Hard).ok_or_else(|| {
@@ -194,7 +195,7 @@ fn dataset(writer: &Writer, object: &Object, nodes: &HashMap<&[u8], NodeId>) -> 
         options = options.with_pipeline(list(about, "filters").iter().map(filter).collect::<Result<_>>()?);
     }
     let fill = about.get("fill").unwrap_or(&Value::Null);
-    options.fill = fill_of(fill);
+    options.fill = parse_fill_value(fill);
     if is_stream(&options.datatype) {
         let stream = fill.get("value").and_then(|value| value.get("stream")).and_then(Value::as_str);
         options.fill.value = match (stream.map(unhex), options.fill.value) {
@@ -207,7 +208,7 @@ fn dataset(writer: &Writer, object: &Object, nodes: &HashMap<&[u8], NodeId>) -> 
             }
             (None, FillWhen::User(_)) => {
                 let message = "a fill value whose bytes are places in another file; export the file again";
-                return Err(Error::unsupported(message).object(text_of(&object.path)));
+                return Err(Error::unsupported(message).object(escape_text(&object.path)));
             }
             (None, value) => value,
         };
@@ -218,7 +219,7 @@ fn dataset(writer: &Writer, object: &Object, nodes: &HashMap<&[u8], NodeId>) -> 
 }
 
 fn committed(writer: &Writer, about: &Value, nodes: &HashMap<&[u8], NodeId>) -> Result<Option<u64>> {
-    let path = about.get("committed").and_then(Value::as_str).map(bytes_of);
+    let path = about.get("committed").and_then(Value::as_str).map(unescape_text);
     let node = path.and_then(|path| nodes.get(&*path).copied());
     node.map(|node| writer.address(node)).transpose()
 }
@@ -231,8 +232,8 @@ fn attribute(
     value: &Value,
     find: &dyn Fn(&[u8]) -> Option<NodeId>,
 ) -> Result<()> {
-    let name = name_of(value)?;
-    let place = place_of(folder, &object.path);
+    let name = parse_name(value)?;
+    let place = object_path(folder, &object.path);
     let file = match object.kind {
         ObjectKind::Group => place.join(format!("~{}", escaped(&name))),
         _ => behind(&place, &format!("~{}", escaped(&name))),
@@ -240,7 +241,7 @@ fn attribute(
     let stream = fs::read(&file).map_err(|error| refused("read", &file, &error))?;
     let datatype = new_type(&field(value, "datatype")?)?;
     let reader = Reader { writer, find, attribute: true };
-    let path = value.get("committed").and_then(Value::as_str).map(bytes_of);
+    let path = value.get("committed").and_then(Value::as_str).map(unescape_text);
     let committed = path.and_then(|path| find(&path)).map(|node| writer.address(node)).transpose()?;
     let utf8 = value.get("utf8").and_then(Value::as_bool).unwrap_or(false);
     writer.set_attribute(
@@ -265,7 +266,7 @@ fn data(
     dataset: &DatasetWriter,
     find: &dyn Fn(&[u8]) -> Option<NodeId>,
 ) -> Result<u64> {
-    let place = place_of(folder, &object.path);
+    let place = object_path(folder, &object.path);
     let mut file = fs::File::open(&place).map_err(|error| refused("read", &place, &error))?;
     let size = file.metadata().map_err(|error| refused("look at", &place, &error))?.len();
     if size == 0 {
@@ -293,7 +294,7 @@ fn data(
     };
     let row = (size / count.max(1)).max(1);
     let chunk = dataset.chunk().and_then(|chunk| chunk.first().copied()).unwrap_or(1);
-    let step = ((AT_ONCE / row).max(1) / chunk * chunk).max(chunk);
+    let step = ((WRITE_BYTES / row).max(1) / chunk * chunk).max(chunk);
     let mut at = 0;
     while at < count {
         let rows = step.min(count - at);
@@ -312,7 +313,7 @@ fn data(
 
 fn read_json(path: &Path) -> Result<Value> {
     let size = fs::metadata(path).map_err(|error| refused("read", path, &error))?.len();
-    if size > LARGEST {
+    if size > MAX_JSON_BYTES {
         return Err(Error::limit(format!("{}: {size} bytes of JSON", path.display())));
     }
     let bytes = fs::read(path).map_err(|error| refused("read", path, &error))?;
@@ -328,8 +329,8 @@ fn list<'v>(value: &'v Value, name: &str) -> &'v [Value] {
     value.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-fn name_of(value: &Value) -> Result<Vec<u8>> {
-    let name = value.get("name").and_then(Value::as_str).map(bytes_of);
+fn parse_name(value: &Value) -> Result<Vec<u8>> {
+    let name = value.get("name").and_then(Value::as_str).map(unescape_text);
     name.ok_or_else(|| Error::corrupt("something without a name"))
 }
 
@@ -343,7 +344,7 @@ fn below(path: &[u8], name: &[u8]) -> Vec<u8> {
 }
 
 /// Decodes escaped text.
-fn bytes_of(text: &str) -> Vec<u8> {
+fn unescape_text(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, after)) = rest.split_first() {
@@ -410,12 +411,12 @@ fn filter(value: &Value) -> Result<Filter> {
     Ok(Filter {
         id,
         optional: value.get("optional").and_then(Value::as_bool).unwrap_or(false),
-        name: value.get("name").and_then(Value::as_str).map(|name| Name::from(&*bytes_of(name))),
+        name: value.get("name").and_then(Value::as_str).map(|name| Name::from(&*unescape_text(name))),
         parameters: parameters.into_iter().filter_map(|number| u32::try_from(number).ok()).collect(),
     })
 }
 
-fn fill_of(value: &Value) -> FillValue {
+fn parse_fill_value(value: &Value) -> FillValue {
     let text = |key: &str| value.get(key).and_then(Value::as_str);
     let bytes =
         value.get("value").and_then(|value| value.get("bytes")).and_then(Value::as_str).and_then(unhex);

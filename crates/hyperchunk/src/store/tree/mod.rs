@@ -31,14 +31,14 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 /// Number of bytes of a dataset read at a time.
-const AT_ONCE: u64 = 16 << 20;
+const READ_BYTES: u64 = 16 << 20;
 /// Suffix of the name of an object's JSON file.
-const ABOUT: &str = "~.json";
+const JSON_SUFFIX: &str = "~.json";
 
 /// Result of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub struct Exported {
+pub struct ExportReport {
     /// Number of groups.
     pub groups: u64,
     /// Number of datasets.
@@ -56,11 +56,11 @@ pub struct Exported {
 /// # Errors
 /// Io, also if the folder exists; Unsupported for references to parts of datasets and of HDF5 1.12;
 /// errors of reading the file.
-pub fn export(file: &File, folder: &Path) -> Result<Exported> {
+pub fn export(file: &File, folder: &Path) -> Result<ExportReport> {
     check_new(folder).map_err(|error| Error::new(ErrorKind::Io, error.message()))?;
     let made = NewFolder::create(folder, false)?;
     let contents = Contents::list(vec![Input { file: file.clone(), into: String::new() }])?;
-    let mut exported = Exported::default();
+    let mut exported = ExportReport::default();
     for item in &contents.items {
         let object = |error: Error| error.object(Name::from(&*item.path).to_string());
         one(&contents, item, made.path(), &mut exported).map_err(object)?;
@@ -69,19 +69,19 @@ pub fn export(file: &File, folder: &Path) -> Result<Exported> {
     Ok(exported)
 }
 
-fn one(contents: &Contents, item: &Item, folder: &Path, exported: &mut Exported) -> Result<()> {
+fn one(contents: &Contents, item: &Item, folder: &Path, exported: &mut ExportReport) -> Result<()> {
     let (place, about_at) = match item.object.kind() {
         ObjectKind::Group => {
             exported.groups += 1;
-            let place = place_of(folder, &item.path);
+            let place = object_path(folder, &item.path);
             if item.path != b"/" {
                 fs::create_dir(&place).map_err(|error| refused("make the folder", &place, &error))?;
             }
-            (place.clone(), place.join(ABOUT))
+            (place.clone(), place.join(JSON_SUFFIX))
         }
         _ => {
-            let place = place_of(folder, &item.path);
-            (place.clone(), behind(&place, ABOUT))
+            let place = object_path(folder, &item.path);
+            (place.clone(), behind(&place, JSON_SUFFIX))
         }
     };
     let mut about = Map::new();
@@ -93,7 +93,7 @@ fn one(contents: &Contents, item: &Item, folder: &Path, exported: &mut Exported)
     about.insert("kind".into(), kind.into());
     about.insert("tracked".into(), is_tracked(item)?.into());
     if let Some(comment) = item.object.comment()? {
-        about.insert("comment".into(), text_of(comment.as_bytes()).into());
+        about.insert("comment".into(), escape_text(comment.as_bytes()).into());
     }
     match item.object.kind() {
         ObjectKind::Group => {
@@ -152,7 +152,7 @@ fn data(contents: &Contents, item: &Item, dataset: &Dataset, place: &Path) -> Re
         return Ok(0);
     }
     let mut buffer = Vec::new();
-    for slab in slabs(dataset, AT_ONCE) {
+    for slab in slabs(dataset, READ_BYTES) {
         let bytes = slab.count(dataset.dims())?.checked_mul(dataset.datatype().size);
         let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
         buffer.resize(bytes.ok_or_else(|| Error::limit("larger than memory"))?, 0);
@@ -189,12 +189,12 @@ fn dataset_values(
 /// Returns the path of a committed datatype.
 fn committed(contents: &Contents, input: usize, address: Option<u64>) -> Option<String> {
     let item = contents.items.get(contents.find(input, address?)?)?;
-    Some(text_of(&item.path))
+    Some(escape_text(&item.path))
 }
 
 fn attribute_value(contents: &Contents, input: usize, attribute: &Attribute) -> Result<Value> {
     Ok(json!({
-        "name": text_of(attribute.name.as_bytes()),
+        "name": escape_text(attribute.name.as_bytes()),
         "utf8": attribute.charset == CharacterSet::Utf8,
         "datatype": datatype_value(&attribute.datatype)?,
         "dataspace": dataspace_value(&attribute.dataspace),
@@ -203,16 +203,16 @@ fn attribute_value(contents: &Contents, input: usize, attribute: &Attribute) -> 
 }
 
 fn link_value(contents: &Contents, item: &Item, name: &Name, target: &LinkTarget) -> Result<Value> {
-    let name = text_of(name.as_bytes());
+    let name = escape_text(name.as_bytes());
     Ok(match target {
         LinkTarget::Hard(address) => {
             let to = contents.find(item.input, *address).and_then(|to| contents.items.get(to));
             let to = to.ok_or_else(|| Error::corrupt(format!("the link {name} leads to nothing")))?;
-            json!({ "name": name, "hard": text_of(&to.path) })
+            json!({ "name": name, "hard": escape_text(&to.path) })
         }
-        LinkTarget::Soft(path) => json!({ "name": name, "soft": text_of(path.as_bytes()) }),
+        LinkTarget::Soft(path) => json!({ "name": name, "soft": escape_text(path.as_bytes()) }),
         LinkTarget::External { file, path } => {
-            json!({ "name": name, "file": text_of(file.as_bytes()), "path": text_of(path.as_bytes()) })
+            json!({ "name": name, "file": escape_text(file.as_bytes()), "path": escape_text(path.as_bytes()) })
         }
         LinkTarget::User { class, data } => json!({ "name": name, "class": class, "data": hex(data) }),
     })
@@ -237,7 +237,7 @@ fn dataspace_value(dataspace: &Dataspace) -> Value {
 fn filter_value(filter: &Filter) -> Value {
     json!({
         "id": filter.id, "optional": filter.optional, "parameters": filter.parameters,
-        "name": filter.name.as_ref().map(|name| text_of(name.as_bytes())),
+        "name": filter.name.as_ref().map(|name| escape_text(name.as_bytes())),
     })
 }
 
@@ -271,7 +271,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// Encodes bytes as text, reversibly: escapes `%` and bytes that are not UTF-8.
-fn text_of(bytes: &[u8]) -> String {
+fn escape_text(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) if !text.contains('%') => text.to_owned(),
         _ => bytes.iter().map(|byte| plain_or_escaped(*byte, byte.is_ascii() && *byte != b'%')).collect(),
@@ -303,7 +303,7 @@ fn escaped(name: &[u8]) -> String {
 }
 
 /// Returns the path of an object's file or folder.
-fn place_of(folder: &Path, path: &[u8]) -> PathBuf {
+fn object_path(folder: &Path, path: &[u8]) -> PathBuf {
     let names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
     names.fold(folder.to_owned(), |place, name| place.join(escaped(name)))
 }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::OpenOptions;
-use crate::pack::{PackOptions, Packing};
+use crate::pack::{PackOptions, PackPlan};
 use crate::store::commit::{CommitOptions, commit};
 use crate::store::tests::{Folder, options};
 use crate::store::{Definition, LogWriter};
@@ -112,7 +112,7 @@ fn a_tree_leads_back_to_the_same_file() {
     assert_eq!(imported, exported);
     let new = File::open(&out, &OpenOptions::default()).unwrap();
     let input = Input { file, into: String::new() };
-    Packing::new(vec![input], PackOptions::default()).unwrap().verify(&new, &|_| ()).unwrap();
+    PackPlan::new(vec![input], PackOptions::default()).unwrap().verify(&new, &|_| ()).unwrap();
     let group = new.root().unwrap().group().unwrap().get("grüße".as_bytes()).unwrap();
     let names: Vec<String> = group.attribute_names().unwrap().iter().map(Name::to_string).collect();
     assert_eq!(names, ["z", "y"], "the order of their making");

@@ -11,10 +11,10 @@ const PART: u64 = 5 * MIB;
 
 /// A store that keeps its parts, after a delay.
 #[derive(Debug, Default)]
-struct Store(Mutex<Kept>, Condvar);
+struct Store(Mutex<UploadState>, Condvar);
 
 #[derive(Debug, Default)]
-struct Kept {
+struct UploadState {
     parts: BTreeMap<usize, Vec<u8>>,
     object: Option<Vec<u8>>,
     aborted: usize,
@@ -27,9 +27,9 @@ struct Kept {
 }
 
 #[derive(Debug)]
-struct Fake(Arc<Store>);
+struct TestUpload(Arc<Store>);
 
-impl Upload for Fake {
+impl Upload for TestUpload {
     fn send(&self, number: usize, bytes: Vec<u8>, done: Done) {
         let store = Arc::clone(&self.0);
         {
@@ -70,7 +70,7 @@ impl Upload for Fake {
 
 fn started(at_once: usize) -> (Arc<Store>, Writer) {
     let store = Arc::<Store>::default();
-    let mut sink = StreamSink::new(Arc::new(Fake(Arc::clone(&store))), "s3://b/k", PART, at_once, 2048);
+    let mut sink = StreamSink::new(Arc::new(TestUpload(Arc::clone(&store))), "s3://b/k", PART, at_once, 2048);
     sink.hopeless = Duration::from_millis(300);
     (store, Writer::create_in(Arc::new(sink), Some("s3://b/k"), &CreateOptions::default()).unwrap())
 }

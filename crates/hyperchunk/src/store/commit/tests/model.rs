@@ -59,7 +59,7 @@ impl Random {
     }
 }
 
-enum Done {
+enum Operation {
     Box(Slab, Vec<u8>),
     Clip(Vec<u64>),
 }
@@ -75,7 +75,7 @@ fn round(
     epoch: u64,
 ) -> std::collections::BTreeSet<(WriterId, WriterId)> {
     let rank = definition.dims.len();
-    let mut all: Vec<(i32, WriterId, Vec<u64>, Vec<Done>)> = Vec::new();
+    let mut all: Vec<(i32, WriterId, Vec<u64>, Vec<Operation>)> = Vec::new();
     let before = model.dims.clone();
     let writers: Vec<LogWriter> = (0..1 + random.below(3))
         .map(|_| {
@@ -94,7 +94,7 @@ fn round(
                     writer.set_extent(number, &new).unwrap();
                     let clip =
                         new.iter().zip(&dims).map(|(new, old)| if new < old { *new } else { u64::MAX });
-                    did.push(Done::Clip(clip.collect()));
+                    did.push(Operation::Clip(clip.collect()));
                     dims = new;
                 }
                 1 if dims.iter().all(|dim| *dim > 0) => {
@@ -105,7 +105,7 @@ fn round(
                     let mut encoder = Encoder::default();
                     let (encoded, mask) = encoder.encode(&definition.pipeline, &values).unwrap();
                     writer.write_chunk(number, &offset, mask, encoded).unwrap();
-                    did.push(Done::Box(Slab::new(offset, vec![3; rank]), values));
+                    did.push(Operation::Box(Slab::new(offset, vec![3; rank]), values));
                 }
                 _ if dims.iter().all(|dim| *dim > 0) => {
                     let start: Vec<u64> = dims.iter().map(|dim| random.below(*dim)).collect();
@@ -116,7 +116,7 @@ fn round(
                         .map(|_| u8::try_from(random.below(250)).unwrap())
                         .collect();
                     writer.write_box(number, &slab.start, &slab.count, &values).unwrap();
-                    did.push(Done::Box(slab, values));
+                    did.push(Operation::Box(slab, values));
                 }
                 _ => {}
             }
@@ -129,8 +129,8 @@ fn round(
     for (_, writer, last, did) in &all {
         for done in did {
             match done {
-                Done::Box(slab, values) => model.put(slab, epoch, *writer, values),
-                Done::Clip(dims) => model.clip(dims, |of, by| of < epoch || by == *writer),
+                Operation::Box(slab, values) => model.put(slab, epoch, *writer, values),
+                Operation::Clip(dims) => model.clip(dims, |of, by| of < epoch || by == *writer),
             }
         }
         for axis in 0..rank {

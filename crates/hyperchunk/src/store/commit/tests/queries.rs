@@ -1,7 +1,7 @@
 //! Queries compared with plain reads.
 
 use super::*;
-use crate::query::{By, Predicate};
+use crate::query::{Predicate, RankBy};
 use crate::store::Extreme;
 
 /// Returns the indices and values in a box for which `holds` is true.
@@ -22,7 +22,7 @@ fn plain(values: &[u8], dims: &[u64], slab: &Slab, holds: &dyn Fn(u8) -> bool) -
     found
 }
 
-fn dataset_of(file: &File) -> crate::Dataset {
+fn open_dataset(file: &File) -> crate::Dataset {
     file.root().unwrap().group().unwrap().get(b"a").unwrap().dataset().unwrap()
 }
 
@@ -30,7 +30,7 @@ fn dataset_of(file: &File) -> crate::Dataset {
 #[track_caller]
 pub(super) fn ask(path: &Path, epoch: u64, values: &[u8], fill: u8, random: &mut dyn FnMut(u64) -> u64) {
     let file = File::open_epoch(path, epoch).unwrap();
-    let dataset = dataset_of(&file);
+    let dataset = open_dataset(&file);
     let dims = dataset.dims().to_vec();
     let (some, more) = (u8::try_from(random(250)).unwrap(), u8::try_from(random(250)).unwrap());
     let mut slab = Slab::default();
@@ -39,8 +39,8 @@ pub(super) fn ask(path: &Path, epoch: u64, values: &[u8], fill: u8, random: &mut
         slab.start.push(start);
         slab.count.push(random(dim - start + 1));
     }
-    type Holds = Box<dyn Fn(u8) -> bool>;
-    let asked: [(String, Holds); 5] = [
+    type Condition = Box<dyn Fn(u8) -> bool>;
+    let asked: [(String, Condition); 5] = [
         (format!("value > {some}"), Box::new(move |value| value > some)),
         (
             format!("value == {fill} or value == {some}"),
@@ -64,13 +64,13 @@ pub(super) fn ask(path: &Path, epoch: u64, values: &[u8], fill: u8, random: &mut
             let all = Slab::new(vec![0; dims.len()], dims.clone());
             let expected = plain(values, &dims, part.unwrap_or(&all), &holds);
             assert_eq!(found, expected, "{text} in {part:?}: {answer:?}");
-            assert_eq!(matches.looked_at(), answer.left);
-            assert!(answer.left <= answer.total, "{answer:?}");
-            assert!(!text.contains("isnan") || answer.left == answer.unknown, "{answer:?}");
+            assert_eq!(matches.bytes_scanned(), answer.bytes_candidate);
+            assert!(answer.bytes_candidate <= answer.total, "{answer:?}");
+            assert!(!text.contains("isnan") || answer.bytes_candidate == answer.unknown, "{answer:?}");
         }
     }
-    let highest = dataset.top(2, By::Max, None).unwrap().shards;
-    let lowest = dataset.top(2, By::Min, None).unwrap().shards;
+    let highest = dataset.top(2, RankBy::Max, None).unwrap().zones;
+    let lowest = dataset.top(2, RankBy::Min, None).unwrap().zones;
     for (shards, above) in [(highest, true), (lowest, false)] {
         let Some(first) = shards.first() else {
             assert!(values.iter().all(|value| *value == fill));
@@ -136,10 +136,10 @@ fn large_records_are_asked_zone_by_zone() {
             ask(&path, manifest.number, &values, 7, &mut random);
         }
         let file = File::open_epoch(&path, epoch).unwrap();
-        let dataset = dataset_of(&file);
+        let dataset = open_dataset(&file);
         let answer =
             dataset.query(&format!("value == {}", values[20 * 120_000]).parse().unwrap(), None).unwrap();
-        assert!(answer.left < answer.total, "{answer:?}");
+        assert!(answer.bytes_candidate < answer.total, "{answer:?}");
         assert_eq!(answer.unknown, 0);
     }
 }

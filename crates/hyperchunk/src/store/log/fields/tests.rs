@@ -231,5 +231,5 @@ fn only_whole_members_are_fields() {
     let numbers = Definition::new("/b", Datatype::integer(8, false, ByteOrder::Little), vec![3]);
     let number = writer.define(&numbers).unwrap();
     assert!(writer.write_fields(number, &[Slab::new([0], [1])], 0..4, &[0; 4]).is_err());
-    assert!(link::Unlinked::Fields.to_string().contains("compact"));
+    assert!(link::UnlinkedReason::Fields.to_string().contains("compact"));
 }

@@ -9,20 +9,20 @@ use std::sync::atomic::Ordering;
 
 /// Files that are read by requests.
 #[derive(Debug)]
-struct Fake {
+struct TestRemote {
     files: Arc<HashMap<String, Vec<u8>>>,
     name: String,
     options: RemoteOptions,
     counters: Arc<Counters>,
 }
 
-impl Fake {
+impl TestRemote {
     fn bytes(&self) -> &[u8] {
         &self.files[&self.name]
     }
 }
 
-impl Source for Fake {
+impl Source for TestRemote {
     fn size(&self) -> u64 {
         self.bytes().len() as u64
     }
@@ -39,7 +39,7 @@ impl Source for Fake {
     }
 }
 
-impl Remote for Fake {
+impl Remote for TestRemote {
     fn fetch(&self, ranges: &[Range<u64>], land: &mut Land<'_>) -> crate::Result<()> {
         self.counters.requests.fetch_add(ranges.len() as u64, Ordering::Relaxed);
         // In reverse, since the order must not matter.
@@ -78,12 +78,12 @@ impl Remote for Fake {
 }
 
 /// Returns the files of a store as in an object store.
-fn upload(path: &Path, change: impl Fn(&str, &mut Vec<u8>)) -> Fake {
+fn upload(path: &Path, change: impl Fn(&str, &mut Vec<u8>)) -> TestRemote {
     static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let base = format!("s3://bucket-{count}/{}", path.file_name().unwrap().display());
     let mut files = HashMap::from([(base.clone(), std::fs::read(path).unwrap())]);
-    for entry in std::fs::read_dir(folder_of(path)).unwrap() {
+    for entry in std::fs::read_dir(store_folder(path)).unwrap() {
         let entry = entry.unwrap();
         let name = entry.file_name().into_string().unwrap();
         let mut bytes = std::fs::read(entry.path()).unwrap();
@@ -91,10 +91,10 @@ fn upload(path: &Path, change: impl Fn(&str, &mut Vec<u8>)) -> Fake {
         files.insert(format!("{base}.d/{name}"), bytes);
     }
     let (options, counters) = (RemoteOptions::default(), Arc::default());
-    Fake { files: Arc::new(files), name: base, options, counters }
+    TestRemote { files: Arc::new(files), name: base, options, counters }
 }
 
-fn open(fake: Fake) -> (Dataset, Arc<Counters>) {
+fn open(fake: TestRemote) -> (Dataset, Arc<Counters>) {
     let (name, counters) = (fake.name.clone(), Arc::clone(&fake.counters));
     let file = File::from_source(Arc::new(fake), Some(name.into()), &OpenOptions::default()).unwrap();
     let dataset = file.root().unwrap().group().unwrap().get(b"a").unwrap().named("/a").dataset().unwrap();

@@ -6,7 +6,7 @@
 use std::arch::x86_64::*;
 
 /// Number of accumulator registers that are used in turn, to hide the latency of each result.
-const WIDE: usize = 4;
+const ACCUMULATOR_COUNT: usize = 4;
 
 /// Returns the numbers in a register.
 fn held<V: Copy, N: Copy, const COUNT: usize>(register: V) -> [N; COUNT] {
@@ -40,16 +40,17 @@ macro_rules! kernel {
         )]
         pub(super) fn $name(values: &[$type]) -> ($type, $type, f64) {
             const LANES: usize = 32 / size_of::<$type>();
-            let (mut low, mut high) = ([$fill($high as _); WIDE], [$fill($low as _); WIDE]);
+            let (mut low, mut high) =
+                ([$fill($high as _); ACCUMULATOR_COUNT], [$fill($low as _); ACCUMULATOR_COUNT]);
             let (mut least, mut most, mut total) = ($high, $low, 0.0);
             // Number of elements whose sums fit into the lanes for small integers.
             for values in values.chunks(1 << 14) {
-                let mut $sums = [$zero; WIDE];
-                let (lines, rest) = values.as_chunks::<{ WIDE * LANES }>();
+                let mut $sums = [$zero; ACCUMULATOR_COUNT];
+                let (lines, rest) = values.as_chunks::<{ ACCUMULATOR_COUNT * LANES }>();
                 for line in lines {
-                    for $at in 0..WIDE {
+                    for $at in 0..ACCUMULATOR_COUNT {
                         let $place = line[$at * LANES..].as_ptr();
-                        // SAFETY: a line has WIDE times LANES elements, and loads need no
+                        // SAFETY: a line has ACCUMULATOR_COUNT times LANES elements, and loads need no
                         // alignment.
                         let $value = unsafe { $load($place.cast()) };
                         low[$at] = $min($value, low[$at]);
@@ -83,7 +84,7 @@ macro_rules! halves {
         // SAFETY: all of the register's elements can be read, so each half of them can; loads need
         // no alignment.
         let (first, second) = unsafe { ($load($place.cast()), $load($place.add($half).cast())) };
-        let (one, other) = (2 * $at % WIDE, (2 * $at + 1) % WIDE);
+        let (one, other) = (2 * $at % ACCUMULATOR_COUNT, (2 * $at + 1) % ACCUMULATOR_COUNT);
         $sums[one] = $add($sums[one], $widen(first));
         $sums[other] = $add($sums[other], $widen(second));
     }};
@@ -159,16 +160,19 @@ macro_rules! wide {
         )]
         pub(super) fn $name(values: &[$type]) -> ($type, $type, f64) {
             const LANES: usize = 4;
-            let mut low = [_mm256_set1_epi64x(<$type>::MAX as i64); WIDE];
-            let mut high = [_mm256_set1_epi64x(<$type>::MIN as i64); WIDE];
+            let mut low = [_mm256_set1_epi64x(<$type>::MAX as i64); ACCUMULATOR_COUNT];
+            let mut high = [_mm256_set1_epi64x(<$type>::MIN as i64); ACCUMULATOR_COUNT];
             let (mut least, mut most, mut total) = (<$type>::MAX, <$type>::MIN, 0_i128);
-            let (lines, rest) = values.as_chunks::<{ WIDE * LANES }>();
+            let (lines, rest) = values.as_chunks::<{ ACCUMULATOR_COUNT * LANES }>();
             // Number of lines whose halves fit into the sums.
             for lines in lines.chunks(1 << 28) {
-                let (mut lower, mut upper) = ([_mm256_setzero_si256(); WIDE], [_mm256_setzero_si256(); WIDE]);
+                let (mut lower, mut upper) = (
+                    [_mm256_setzero_si256(); ACCUMULATOR_COUNT],
+                    [_mm256_setzero_si256(); ACCUMULATOR_COUNT],
+                );
                 for line in lines {
-                    for at in 0..WIDE {
-                        // SAFETY: a line has WIDE times LANES elements, and loads need no
+                    for at in 0..ACCUMULATOR_COUNT {
+                        // SAFETY: a line has ACCUMULATOR_COUNT times LANES elements, and loads need no
                         // alignment.
                         let value = unsafe { _mm256_loadu_si256(line[at * LANES..].as_ptr().cast()) };
                         low[at] = $min(value, low[at]);
