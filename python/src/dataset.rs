@@ -171,7 +171,7 @@ impl Dataset {
         out: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         self.read_into(py, out, |dataset, out| {
-            let choice = if slab.is_empty() { select::Choice::All } else { choice::slab(&slab) };
+            let choice = if slab.is_empty() { select::Selection::All } else { choice::slab(&slab) };
             read(dataset, &choice, conversion, out)
         })
     }
@@ -211,7 +211,7 @@ impl Dataset {
 
 fn read(
     dataset: &hyperchunk::Dataset,
-    choice: &select::Choice,
+    choice: &select::Selection,
     conversion: Option<&Conversion>,
     out: &mut [u8],
 ) -> Result<()> {

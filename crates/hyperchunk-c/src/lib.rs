@@ -14,7 +14,7 @@ use handles::Handle;
 use hyperchunk::codec;
 use hyperchunk::io::RemoteOptions;
 use hyperchunk::model::{Attribute, CharacterSet, Class, Dataspace, Datatype, Name, StringPadding};
-use hyperchunk::select::Choice;
+use hyperchunk::select::Selection;
 use hyperchunk::write::{CreateOptions, DatasetOptions, NewLayout, Writer};
 use hyperchunk::{Error, Result};
 use std::ffi::{c_char, c_int, c_uint, c_void};
@@ -234,7 +234,7 @@ pub unsafe extern "C" fn hc_write(dset: i64, number: c_int, buf: *const c_void) 
         let size = size.ok_or_else(|| Error::limit("a dataset larger than memory"))?;
         // SAFETY: the program's promise.
         let bytes = unsafe { foreign::needed(buf.cast::<u8>(), size, "buf") }?;
-        dataset.write_as(&Choice::All, &datatype, bytes).map(|()| 0)
+        dataset.write_as(&Selection::All, &datatype, bytes).map(|()| 0)
     })
 }
 

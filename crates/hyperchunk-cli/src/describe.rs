@@ -1,7 +1,7 @@
 //! Datatypes, extents and layouts in a few words.
 
 use hyperchunk::Dataset;
-use hyperchunk::encode::Oldest;
+use hyperchunk::encode::LibVersion;
 use hyperchunk::model::{
     ByteOrder, Class, Dataspace, Datatype, Filter, Float, Layout, ReferenceKind, StringPadding,
 };
@@ -221,11 +221,11 @@ pub(crate) fn small_integer(datatype: &Datatype, bytes: &[u8]) -> Option<String>
 }
 
 /// A release of HDF5.
-pub(crate) fn oldest(oldest: Oldest) -> &'static str {
+pub(crate) fn oldest(oldest: LibVersion) -> &'static str {
     match oldest {
-        Oldest::V18 => "1.8",
-        Oldest::V110 => "1.10",
-        Oldest::V200 => "2.0",
+        LibVersion::V18 => "1.8",
+        LibVersion::V110 => "1.10",
+        LibVersion::V200 => "2.0",
     }
 }
 

@@ -5,7 +5,7 @@ use crate::describe;
 use crate::progress::{self, Progress};
 use crate::source::{SourceOptions, is_url};
 use clap::{Args, ValueEnum};
-use hyperchunk::encode::Oldest;
+use hyperchunk::encode::LibVersion;
 use hyperchunk::output;
 use hyperchunk::pack::{Chunking, Filtering, Input, PackOptions, Packed, Packing, Verified};
 use hyperchunk_udf::escape::escape;
@@ -141,9 +141,9 @@ impl Arguments {
         let mut options = PackOptions::default();
         options.oldest = match self.libver {
             Version::Auto => None,
-            Version::V18 => Some(Oldest::V18),
-            Version::V110 => Some(Oldest::V110),
-            Version::V200 => Some(Oldest::V200),
+            Version::V18 => Some(LibVersion::V18),
+            Version::V110 => Some(LibVersion::V110),
+            Version::V200 => Some(LibVersion::V200),
         };
         options.threads = self.threads;
         options.cloud = self.layout == Layout::Cloud;
@@ -267,7 +267,7 @@ fn report(out: &str, read: u64, packed: &Packed, verified: Option<&Verified>, se
         many(packed.groups as u64, "group"),
         many(packed.attributes, "attribute")
     );
-    if packed.oldest > Oldest::V18 {
+    if packed.oldest > LibVersion::V18 {
         say!("  readable by HDF5 {} and later", describe::oldest(packed.oldest));
     }
     if let Some(page) = packed.page {

@@ -66,7 +66,7 @@ impl ChunkedInput {
     pub fn read(&self, (offset, shape): (&[u64], &[u64]), to: &mut [u8]) -> Result<()> {
         let to = self.bytes(shape).and_then(|bytes| to.get_mut(..bytes));
         let to = to.ok_or_else(|| Error::new(ErrorKind::Worker, "no room for an input"))?;
-        let block = inputs::choice(offset, shape);
+        let block = inputs::block_selection(offset, shape);
         self.dataset.read_as(&block, &self.memory, to).map_err(|error| of_function(&error))
     }
 

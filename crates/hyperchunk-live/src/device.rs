@@ -8,7 +8,7 @@ use crate::evaluate::{Inputs, calls, planned};
 use crate::inputs::allowed;
 use crate::of_engine;
 use crate::plan::Plan;
-use hyperchunk::select::Choice;
+use hyperchunk::select::Selection;
 use hyperchunk::{Dataset, StoredBox, StoredPiece};
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::error::Error;
@@ -52,9 +52,13 @@ pub enum Computed {
 ///
 /// # Errors
 /// Errors of reading it, and of the device.
-pub fn compute<D: Device>(dataset: &Dataset, choice: &Choice, device: &mut D) -> Result<Computed, D::Error> {
+pub fn compute<D: Device>(
+    dataset: &Dataset,
+    selection: &Selection,
+    device: &mut D,
+) -> Result<Computed, D::Error> {
     let not = |why: &str| Ok(Computed::Not(why.to_owned()));
-    let Some(found) = dataset.live_box(choice)? else {
+    let Some(found) = dataset.live_box(selection)? else {
         return not("the selection is no box of chunks that a function computes");
     };
     let notes = notes(dataset, &found)?;

@@ -7,7 +7,7 @@ use hyperchunk::live::{on_this_thread, with_inputs};
 use hyperchunk::model::{
     ByteOrder, CharacterSet, Class, Dataspace, Datatype, EnumMember, Layout, Member, StringPadding,
 };
-use hyperchunk::select::{Axis, Choice};
+use hyperchunk::select::{Axis, Selection};
 use hyperchunk::{Dataset, File};
 use hyperchunk_udf::datatype::{Datatype as Element, ElementType, MAX_DEPTH};
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
@@ -291,10 +291,10 @@ pub(crate) fn read(
 }
 
 /// Converts a block to a selection.
-pub(crate) fn choice(offset: &[u64], shape: &[u64]) -> Choice {
+pub(crate) fn block_selection(offset: &[u64], shape: &[u64]) -> Selection {
     let axes =
         offset.iter().zip(shape).map(|(&start, &count)| Axis::range(start..start.saturating_add(count)));
-    if shape.is_empty() { Choice::All } else { Choice::Axes(axes.collect()) }
+    if shape.is_empty() { Selection::All } else { Selection::Axes(axes.collect()) }
 }
 
 /// Reads a block of a dataset.
@@ -304,7 +304,7 @@ pub(crate) fn read_block(
     (offset, shape): (&[u64], &[u64]),
     to: &mut [u8],
 ) -> Result<()> {
-    let block = choice(offset, shape);
+    let block = block_selection(offset, shape);
     let mut read = || dataset.read_as(&block, memory, to);
     // Computed datasets stay on this thread, whose state tracks the computations in progress. Datasets with
     // parts in other files stay, too, because this thread's policy decides which files may be opened.

@@ -1,6 +1,6 @@
 //! Stored inputs: chunks passed unchanged to workers that decode them.
 
-use crate::inputs::{choice, in_memory, open};
+use crate::inputs::{block_selection, in_memory, open};
 use crate::of_function;
 use hyperchunk::model::{ByteOrder, Class, Datatype, Layout};
 use hyperchunk::{Dataset, File};
@@ -60,7 +60,7 @@ pub(crate) fn read(
     let dataset = open(file, record, slot)?;
     let needed = needed(&dataset).filter(|needed| *needed <= decodes);
     let (Some(_), Some(swap)) = (needed, reversed(dataset.datatype())) else { return Ok(0) };
-    let found = dataset.stored_box(&choice(offset, shape)).map_err(|error| of_function(&error))?;
+    let found = dataset.stored_box(&block_selection(offset, shape)).map_err(|error| of_function(&error))?;
     let Some(found) = found.filter(|found| found.shape == *shape) else { return Ok(0) };
     // A worker would get all of a contiguous dataset to use a part of it.
     if matches!(dataset.layout(), Layout::Contiguous { .. }) && found.extent != found.shape {

@@ -10,7 +10,7 @@ use arrow_buffer::{Buffer, MutableBuffer};
 use arrow_schema::{Schema, SchemaRef};
 use hyperchunk::Dataset;
 use hyperchunk::model::{Class, Dataspace};
-use hyperchunk::select::{Axis, Choice};
+use hyperchunk::select::{Axis, Selection};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -156,15 +156,15 @@ impl DatasetTable {
             room.map_err(|_| Error::limit(format!("no memory for {length} bytes")))?;
         }
         let mut stored = MutableBuffer::from_len_zeroed(length);
-        let choice = match self.dataset.dims() {
-            [] => Choice::All,
+        let selection = match self.dataset.dims() {
+            [] => Selection::All,
             [_, cell @ ..] => {
                 let cell = cell.iter().map(|dim| Axis::range(0..*dim));
-                Choice::Axes(std::iter::once(Axis::range(rows)).chain(cell).collect())
+                Selection::Axes(std::iter::once(Axis::range(rows)).chain(cell).collect())
             }
         };
         if length > 0 {
-            self.dataset.read(&choice, stored.as_slice_mut())?;
+            self.dataset.read(&selection, stored.as_slice_mut())?;
         }
         self.of_stored(stored.into(), count).map_err(|error| {
             let object = self.dataset.object();

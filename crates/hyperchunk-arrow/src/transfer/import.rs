@@ -10,7 +10,7 @@ use crate::{Error, ErrorKind, Result};
 use arrow_array::{Array as _, ArrayRef, BooleanArray, RecordBatch, StructArray};
 use arrow_buffer::BooleanBuffer;
 use arrow_schema::{DataType, Field, Fields, Schema};
-use hyperchunk::encode::Oldest;
+use hyperchunk::encode::LibVersion;
 use hyperchunk::io::{LocalFile, Source as _};
 use hyperchunk::model::{
     Attribute, CharacterSet, Class, Dataspace, Datatype, FillWhen, Name, ObjectKind, StringPadding,
@@ -38,7 +38,7 @@ pub struct ImportOptions {
     /// dataset for each column.
     pub compound: bool,
     /// The oldest HDF5 that must be able to read the new file.
-    pub oldest: Oldest,
+    pub oldest: LibVersion,
 }
 
 /// The result of an import.
@@ -75,7 +75,7 @@ pub fn import(from: &Path, to: &Path, options: &ImportOptions, progress: &dyn Fn
     }
     let mut create = CreateOptions::default();
     create.oldest = options.oldest;
-    create.newest = Oldest::V200;
+    create.newest = LibVersion::V200;
     create.journal = false;
     create.replace = options.replace;
     let imported = if from.is_dir() { Source::folder(from)? } else { Source::file(from, options)? };

@@ -7,9 +7,9 @@
 
 use crate::{Error, ErrorKind, Result};
 use hyperchunk::File;
-use hyperchunk::encode::Oldest;
+use hyperchunk::encode::LibVersion;
 use hyperchunk::encode::reference::{HeapObject, encode, heap_object, size};
-use hyperchunk::model::{Hyperslab, Name, Reference, ReferenceKind, Selection};
+use hyperchunk::model::{Hyperslab, Name, Reference, ReferenceKind, StoredSelection};
 use hyperchunk::parse::reference::parse_apart;
 use hyperchunk::write::{NodeId, Target, Writer};
 
@@ -47,7 +47,7 @@ fn raw(kind: ReferenceKind, reference: &Reference) -> Result<Vec<u8>> {
         return encode(kind, Some(reference), None);
     }
     let kind = itself(kind, reference);
-    let object = heap_object(kind, reference, Oldest::V200)?;
+    let object = heap_object(kind, reference, LibVersion::V200)?;
     let place = match &object {
         None => None,
         Some(object) => {
@@ -71,17 +71,19 @@ fn itself(kind: ReferenceKind, reference: &Reference) -> ReferenceKind {
 }
 
 /// Returns the corners of a selection's blocks.
-fn blocks(selection: &Selection) -> Option<Vec<u64>> {
+fn blocks(selection: &StoredSelection) -> Option<Vec<u64>> {
     match selection {
-        Selection::None => Some(Vec::new()),
-        Selection::All => None,
-        Selection::Points { rank, coordinates } => {
+        StoredSelection::None => Some(Vec::new()),
+        StoredSelection::All => None,
+        StoredSelection::Points { rank, coordinates } => {
             let twice = |point: &[u64]| [point, point].concat();
             Some(coordinates.chunks((*rank).max(1)).flat_map(twice).collect())
                 .filter(|_| coordinates.len() <= SHOWN / 2)
         }
-        Selection::Blocks { corners, .. } => Some(corners.clone()).filter(|corners| corners.len() <= SHOWN),
-        Selection::Regular(slabs) => regular(slabs),
+        StoredSelection::Blocks { corners, .. } => {
+            Some(corners.clone()).filter(|corners| corners.len() <= SHOWN)
+        }
+        StoredSelection::Regular(slabs) => regular(slabs),
     }
 }
 

@@ -10,7 +10,7 @@ use arrow_array::{Array, ArrayRef, BinaryArray, RunArray, StringArray};
 use arrow_schema::{DataType, Field};
 use hyperchunk::convert::Conversion;
 use hyperchunk::model::{ByteOrder, Class, Datatype, ReferenceKind, StringPadding};
-use hyperchunk::select::{Axis, Choice};
+use hyperchunk::select::{Axis, Selection};
 use hyperchunk::write::{DatasetWriter, Writer};
 
 /// Number of bytes converted at once.
@@ -45,16 +45,16 @@ pub fn write_column(writer: &DatasetWriter, rows_from: u64, field: &Field, array
         target.rows(&part, &mut bytes, &Ends { writer: writer.file(), attribute: false }).map_err(name)?;
         let start = rows_from.saturating_add(done as u64);
         let end = start.saturating_add(rows as u64);
-        let choice = if dims.is_empty() {
-            Choice::All
+        let selection = if dims.is_empty() {
+            Selection::All
         } else {
             let axes = dims.iter().enumerate().map(|(axis, dim)| match axis {
                 0 => Axis::range(start..end),
                 _ => Axis::range(0..*dim),
             });
-            Choice::Axes(axes.collect())
+            Selection::Axes(axes.collect())
         };
-        writer.write(&choice, &bytes)?;
+        writer.write(&selection, &bytes)?;
         done += rows;
     }
     Ok(())

@@ -13,7 +13,7 @@ use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, RecordBatchReader};
 use arrow_buffer::Buffer;
 use arrow_schema::{ArrowError, SchemaRef};
 use hyperchunk::model::Dataspace;
-use hyperchunk::select::{Axis, Choice};
+use hyperchunk::select::{Axis, Selection};
 use hyperchunk::{Read, read_many};
 use std::ops::Range;
 use std::sync::Arc;
@@ -316,19 +316,20 @@ impl Inner {
                     }
                 }
                 None => {
-                    let choices = slab.rows.iter().map(|rows| (choice(from, rows), rows.end - rows.start));
-                    reads.push((number, from, choices.collect::<Vec<_>>(), fresh(size)?));
+                    let selections =
+                        slab.rows.iter().map(|rows| (select_rows(from, rows), rows.end - rows.start));
+                    reads.push((number, from, selections.collect::<Vec<_>>(), fresh(size)?));
                 }
             }
         }
         let mut wanted = Vec::with_capacity(reads.len());
-        for (_, from, choices, out) in &mut reads {
+        for (_, from, selections, out) in &mut reads {
             let mut rest = &mut out[..];
-            for (choice, rows) in choices {
+            for (selection, rows) in selections {
                 // No overflow: the bytes of all rows are computed above.
                 let bytes = usize::try_from(*rows).unwrap_or(usize::MAX).saturating_mul(from.row);
                 let (out, behind) = rest.split_at_mut(bytes.min(rest.len()));
-                wanted.push(Read { dataset: &from.dataset, choice, conversion: None, out });
+                wanted.push(Read { dataset: &from.dataset, choice: selection, conversion: None, out });
                 rest = behind;
             }
         }
@@ -353,13 +354,13 @@ pub(super) fn to_arrow(error: Error) -> ArrowError {
 }
 
 /// Returns the selection of rows.
-fn choice(stored: &Stored, rows: &Range<u64>) -> Choice {
+fn select_rows(stored: &Stored, rows: &Range<u64>) -> Selection {
     match stored.dataset.dataspace() {
         Dataspace::Simple { .. } => {
             let cell = stored.cell().iter().map(|dim| Axis::range(0..*dim));
-            Choice::Axes(std::iter::once(Axis::range(rows.clone())).chain(cell).collect())
+            Selection::Axes(std::iter::once(Axis::range(rows.clone())).chain(cell).collect())
         }
-        _ => Choice::All,
+        _ => Selection::All,
     }
 }
 

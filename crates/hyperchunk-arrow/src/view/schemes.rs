@@ -6,7 +6,7 @@ use super::texts::{text, texts, unpadded};
 use crate::types::{ColumnType, Look, boolean};
 use crate::{Error, ErrorKind, Result};
 use hyperchunk::model::{ByteOrder, Class, Datatype, ObjectKind};
-use hyperchunk::select::Choice;
+use hyperchunk::select::Selection;
 use hyperchunk::{Dataset, Group, Object};
 use std::collections::HashMap;
 
@@ -269,7 +269,7 @@ fn labels(dataset: &Dataset) -> Result<Vec<String>> {
     let bytes = dataset.elements()?.checked_mul(size).filter(|bytes| *bytes <= NAMES);
     let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
     let mut stored = vec![0; bytes.ok_or_else(|| named(Error::limit("names of more than 64 MiB")))?];
-    dataset.read(&Choice::All, &mut stored)?;
+    dataset.read(&Selection::All, &mut stored)?;
     let elements = stored.chunks_exact(usize::try_from(size).unwrap_or(1));
     match &dataset.datatype().class {
         Class::String { padding, .. } => elements

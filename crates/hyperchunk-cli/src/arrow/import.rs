@@ -3,7 +3,7 @@
 use crate::Outcome;
 use crate::progress::{self, Progress};
 use clap::{Args, ValueEnum};
-use hyperchunk::encode::Oldest;
+use hyperchunk::encode::LibVersion;
 use hyperchunk_arrow::transfer::{ImportOptions, Imported, import};
 use hyperchunk_udf::escape::escape;
 use serde_json::json;
@@ -61,9 +61,9 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     options.name.clone_from(&arguments.name);
     options.compound = arguments.compound;
     options.oldest = match arguments.libver {
-        Version::V18 => Oldest::V18,
-        Version::V110 => Oldest::V110,
-        Version::V200 => Oldest::V200,
+        Version::V18 => LibVersion::V18,
+        Version::V110 => LibVersion::V110,
+        Version::V200 => LibVersion::V200,
     };
     let progress = RefCell::new(Progress::new(size(&arguments.source)));
     let add = |bytes| progress.borrow_mut().add(bytes);

@@ -10,7 +10,7 @@ use crate::progress;
 use crate::source::{SourceOptions, Target};
 use clap::Args;
 use hyperchunk::model::ObjectKind;
-use hyperchunk::select::Choice;
+use hyperchunk::select::Selection;
 use hyperchunk::slabs::{Steps, slabs, slabs_of};
 use hyperchunk::{Dataset, Error, File, Object};
 use value::{Printer, Style};
@@ -177,7 +177,7 @@ fn each_slab(
     let mut printer = Printer::new(dataset.object().file(), dataset.datatype(), style)?;
     let mut buffer = Vec::new();
     let size = usize::try_from(size).map_err(|_| Error::limit("larger than the address space"))?.max(1);
-    let slabs: Box<dyn Iterator<Item = Choice>> = match part {
+    let slabs: Box<dyn Iterator<Item = Selection>> = match part {
         Some(axes) => Box::new(slabs_of(dataset, axes.to_vec(), AT_ONCE)),
         None => Box::new(slabs(dataset, AT_ONCE)),
     };

@@ -75,7 +75,7 @@ pub fn next_order(last: Option<u32>) -> Result<u16> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::encode::Oldest;
+    use crate::encode::LibVersion;
     use crate::encode::message::attribute_info::{self, AttributeInfo};
     use crate::encode::message::{ATTRIBUTE_INFO, attribute};
     use crate::encode::object_header::{self, HeaderOptions, Message};
@@ -100,8 +100,9 @@ mod tests {
     }
 
     fn encoded(attributes: &[Attribute]) -> Vec<(Name, Option<u32>, Vec<u8>)> {
-        let encoded =
-            |a: &Attribute| (a.name.clone(), a.creation_order, attribute::encode(a, Oldest::V18).unwrap());
+        let encoded = |a: &Attribute| {
+            (a.name.clone(), a.creation_order, attribute::encode(a, LibVersion::V18).unwrap())
+        };
         attributes.iter().map(encoded).collect()
     }
 

@@ -1,9 +1,9 @@
 //! Orthogonal selection of data stored in boxes of any position and extent.
 
-use super::choice::product;
 use super::line::{Line, Listed, Pattern};
 use super::program::{Program, Run, Segments};
-use super::{Choice, strides};
+use super::selection::product;
+use super::{Selection, strides};
 use crate::Result;
 use std::ops::Range;
 use std::sync::Arc;
@@ -28,12 +28,12 @@ impl Grid {
     /// Creates a grid; `None` if the selection is not orthogonal.
     ///
     /// # Errors
-    /// As [`Choice::check`].
-    pub fn new(choice: &Choice, dims: &[u64]) -> Result<Option<Self>> {
-        choice.check(dims)?;
-        let axes = match choice {
-            Choice::All => dims.iter().map(|dim| Selected::Pattern(Pattern::all(*dim))).collect(),
-            Choice::Axes(axes) => {
+    /// As [`Selection::check`].
+    pub fn new(selection: &Selection, dims: &[u64]) -> Result<Option<Self>> {
+        selection.check(dims)?;
+        let axes = match selection {
+            Selection::All => dims.iter().map(|dim| Selected::Pattern(Pattern::all(*dim))).collect(),
+            Selection::Axes(axes) => {
                 let mut selected = Vec::with_capacity(axes.len());
                 for (at, (axis, extent)) in axes.iter().zip(dims).enumerate() {
                     selected.push(match axis.line(at, *extent)? {
@@ -43,9 +43,9 @@ impl Grid {
                 }
                 selected
             }
-            Choice::None | Choice::Points { .. } | Choice::Blocks(_) => return Ok(None),
+            Selection::None | Selection::Points { .. } | Selection::Blocks(_) => return Ok(None),
         };
-        Ok(Some(Self { axes, places: strides(&choice.shape(dims)) }))
+        Ok(Some(Self { axes, places: strides(&selection.shape(dims)) }))
     }
 
     /// Returns the bounding box of the selected elements of a box; `None` if nothing is selected.
@@ -147,9 +147,9 @@ mod tests {
 
     /// Checks for every box of a small dataspace that its elements are the ones the whole selection has
     /// there.
-    fn check(choice: &Choice, dims: &[u64]) {
-        let grid = Grid::new(choice, dims).unwrap().unwrap();
-        let all: Vec<(u64, u64)> = super::super::runs(choice, dims)
+    fn check(selection: &Selection, dims: &[u64]) {
+        let grid = Grid::new(selection, dims).unwrap().unwrap();
+        let all: Vec<(u64, u64)> = super::super::runs(selection, dims)
             .unwrap()
             .flat_map(|(first, count)| first..first + count)
             .zip(0..)
@@ -184,7 +184,7 @@ mod tests {
                 })
                 .unwrap();
                 found.sort_unstable_by_key(|(_, target)| *target);
-                assert_eq!(found, expected, "{choice:?} in {bounds:?}");
+                assert_eq!(found, expected, "{selection:?} in {bounds:?}");
                 let mut different: Vec<u64> = expected.iter().map(|(element, _)| *element).collect();
                 different.sort_unstable();
                 different.dedup();
@@ -204,20 +204,20 @@ mod tests {
     #[test]
     fn boxes_of_a_selection() {
         let dims = [5, 6];
-        check(&Choice::All, &dims);
-        check(&Choice::Axes(vec![Axis::range(1..4), Axis::range(2..5)]), &dims);
-        check(&Choice::Axes(vec![Axis::steps(0, 2, 3), Axis::steps(1, 3, 2)]), &dims);
+        check(&Selection::All, &dims);
+        check(&Selection::Axes(vec![Axis::range(1..4), Axis::range(2..5)]), &dims);
+        check(&Selection::Axes(vec![Axis::steps(0, 2, 3), Axis::steps(1, 3, 2)]), &dims);
         let blocks = Axis::Cut { start: 0, stride: 3, block: 2, length: 3 };
-        check(&Choice::Axes(vec![Axis::range(0..5), blocks]), &dims);
+        check(&Selection::Axes(vec![Axis::range(0..5), blocks]), &dims);
         let list = Axis::List(vec![4, 1, 1, 0, 3]);
-        check(&Choice::Axes(vec![list.clone(), Axis::List(vec![0, 1, 2, 5])]), &dims);
-        check(&Choice::Axes(vec![Axis::range(0..5), list]), &dims);
+        check(&Selection::Axes(vec![list.clone(), Axis::List(vec![0, 1, 2, 5])]), &dims);
+        check(&Selection::Axes(vec![Axis::range(0..5), list]), &dims);
     }
 
     #[test]
     fn others_have_no_axes() {
-        let points = Choice::Points { rank: 1, coordinates: vec![1] };
+        let points = Selection::Points { rank: 1, coordinates: vec![1] };
         assert!(Grid::new(&points, &[3]).unwrap().is_none());
-        assert!(Grid::new(&Choice::Axes(vec![Axis::range(0..4)]), &[3]).is_err());
+        assert!(Grid::new(&Selection::Axes(vec![Axis::range(0..4)]), &[3]).is_err());
     }
 }

@@ -1,7 +1,7 @@
 //! Selected indices of one dimension, and their subset in one chunk.
 
 use super::Axis;
-use super::choice::out_of_range;
+use super::selection::out_of_range;
 use crate::{Error, Result};
 use std::ops::Range;
 

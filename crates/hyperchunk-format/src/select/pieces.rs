@@ -1,11 +1,11 @@
 //! Selection of data stored in chunks.
 
 use super::blocks::{Blocks, Chunks};
-use super::choice::{check_chunk, product};
 use super::line::{Line, Listed, Pattern};
 use super::points::Points;
 use super::program::{Column, Program, Run, Segments};
-use super::{Choice, strides};
+use super::selection::{check_chunk, product};
+use super::{Selection, strides};
 use crate::{Error, Result};
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use std::sync::Arc;
 /// each place of the result once.
 ///
 /// # Errors
-/// As [`Choice::count`]; Corrupt if a chunk has no elements or another rank; Limit if a chunk or the
+/// As [`Selection::count`]; Corrupt if a chunk has no elements or another rank; Limit if a chunk or the
 /// selection has more elements than the address space.
-pub fn pieces(choice: &Choice, dims: &[u64], chunk: &[u64]) -> Result<Pieces> {
+pub fn pieces(selection: &Selection, dims: &[u64], chunk: &[u64]) -> Result<Pieces> {
     check_chunk(dims, chunk)?;
-    let count = choice.count(dims)?;
-    let kind = if count == 0 { Kind::Nothing } else { Kind::new(choice, dims, chunk)? };
+    let count = selection.count(dims)?;
+    let kind = if count == 0 { Kind::Nothing } else { Kind::new(selection, dims, chunk)? };
     let fits = |count: Option<u64>| count.is_some_and(|count| usize::try_from(count).is_ok());
     if count > 0 && !(fits(Some(count)) && fits(product(chunk))) {
         return Err(Error::limit("a selection or a chunk larger than the address space"));
@@ -28,7 +28,7 @@ pub fn pieces(choice: &Choice, dims: &[u64], chunk: &[u64]) -> Result<Pieces> {
         kind,
         chunk: chunk.to_vec(),
         source_strides: strides(chunk),
-        target_strides: strides(&choice.shape(dims)),
+        target_strides: strides(&selection.shape(dims)),
     };
     let next = match &plan.kind {
         Kind::Nothing => Next::Chunk(None),
@@ -88,11 +88,11 @@ enum Next {
 }
 
 impl Kind {
-    fn new(choice: &Choice, dims: &[u64], chunk: &[u64]) -> Result<Self> {
-        Ok(match choice {
-            Choice::None => Self::Nothing,
-            Choice::All => Self::Axes(dims.iter().map(|dim| Split::Pattern(Pattern::all(*dim))).collect()),
-            Choice::Axes(axes) => {
+    fn new(selection: &Selection, dims: &[u64], chunk: &[u64]) -> Result<Self> {
+        Ok(match selection {
+            Selection::None => Self::Nothing,
+            Selection::All => Self::Axes(dims.iter().map(|dim| Split::Pattern(Pattern::all(*dim))).collect()),
+            Selection::Axes(axes) => {
                 let mut split = Vec::with_capacity(axes.len());
                 for (at, ((axis, extent), chunk)) in axes.iter().zip(dims).zip(chunk).enumerate() {
                     split.push(match axis.line(at, *extent)? {
@@ -102,8 +102,8 @@ impl Kind {
                 }
                 Self::Axes(split)
             }
-            Choice::Points { coordinates, .. } => Self::Points(Points::new(coordinates, dims, chunk)),
-            Choice::Blocks(blocks) => Self::Blocks(blocks.clone()),
+            Selection::Points { coordinates, .. } => Self::Points(Points::new(coordinates, dims, chunk)),
+            Selection::Blocks(blocks) => Self::Blocks(blocks.clone()),
         })
     }
 }

@@ -4,7 +4,7 @@ use super::summary::{self, unseen};
 use super::{Analysis, attach};
 use crate::of_function;
 use hyperchunk::io::Locking;
-use hyperchunk::select::{Axis, Choice};
+use hyperchunk::select::{Axis, Selection};
 use hyperchunk::store::commit::{CommitOptions, commit};
 use hyperchunk::store::{Definition, Known, LogWriter, Manifest, Slab, Ticket, WriterOptions};
 use hyperchunk::{File, OpenOptions};
@@ -150,7 +150,7 @@ impl<'a> Backfill<'a> {
                 bytes.resize(size.ok_or_else(|| hyperchunk::Error::limit("a box larger than memory"))?, 0);
                 let axes = slab.start.iter().zip(&slab.count);
                 let axes = axes.map(|(start, count)| Axis::range(*start..start.saturating_add(*count)));
-                dataset.read(&Choice::Axes(axes.collect()), &mut bytes)?;
+                dataset.read(&Selection::Axes(axes.collect()), &mut bytes)?;
                 writer.look_at(number, &slab, &bytes)
             };
             read().map_err(of_engine)?;

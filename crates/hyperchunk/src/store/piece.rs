@@ -2,7 +2,7 @@
 
 use super::bytes::LARGEST_RANK;
 use crate::{Error, Result};
-use hyperchunk_format::select::{Axis, Choice};
+use hyperchunk_format::select::{Axis, Selection};
 use std::ops::Range;
 
 /// A box of elements: start and extent.
@@ -81,9 +81,11 @@ impl Slab {
     }
 
     /// Returns the box as a selection.
-    pub(crate) fn choice(&self) -> Choice {
+    pub(crate) fn choice(&self) -> Selection {
         let axes = self.start.iter().zip(&self.count);
-        Choice::Axes(axes.map(|(start, count)| Axis::range(*start..start.saturating_add(*count))).collect())
+        Selection::Axes(
+            axes.map(|(start, count)| Axis::range(*start..start.saturating_add(*count))).collect(),
+        )
     }
 
     /// Returns the part of the box inside an extent.

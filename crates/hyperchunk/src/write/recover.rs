@@ -11,7 +11,7 @@ use super::writer::{Writer, dataset_node};
 use super::{fits, oldest_able};
 use crate::read::spread;
 use crate::{Error, ErrorKind, Result, output};
-use hyperchunk_format::encode::{Oldest, message};
+use hyperchunk_format::encode::{LibVersion, message};
 use hyperchunk_format::model::Name;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -72,7 +72,7 @@ fn recovered(path: &Path) -> Result<Recovered> {
     }
     // The releases for which it was written do not matter any more: all contents are kept.
     let mut options = CreateOptions { journal: false, sync: Sync::Commit, ..CreateOptions::default() };
-    (options.oldest, options.newest) = (Oldest::V18, Oldest::V200);
+    (options.oldest, options.newest) = (LibVersion::V18, LibVersion::V200);
     let mut tree = Tree::new(false);
     let mut found = Found::default();
     for entry in entries {
@@ -216,8 +216,9 @@ fn replay(tree: &mut Tree, found: &mut Found, entry: Entry) -> Result<()> {
             tree.add(Node::new(NodeKind::Group(GroupNode::default()), track_order));
         }
         Entry::Datatype(datatype) => {
-            let encoded =
-                oldest_able(Oldest::V18, Oldest::V200, |age| message::datatype::encode(&datatype, age));
+            let encoded = oldest_able(LibVersion::V18, LibVersion::V200, |age| {
+                message::datatype::encode(&datatype, age)
+            });
             let fit = encoded.and_then(|(_, encoded)| fits::datatype(&encoded));
             let id = tree.add(Node::new(NodeKind::Datatype(datatype), false));
             fit.unwrap_or_else(|error| found.left_out.object(id, &error));
@@ -232,7 +233,7 @@ fn replay(tree: &mut Tree, found: &mut Found, entry: Entry) -> Result<()> {
                 fill: made.fill,
                 track_order: made.track_order,
             };
-            match dataset_node(options, Oldest::V18, Oldest::V200) {
+            match dataset_node(options, LibVersion::V18, LibVersion::V200) {
                 Ok(dataset) => {
                     let dataset = Arc::new(dataset);
                     let node = Node::new(NodeKind::Dataset(Arc::clone(&dataset)), made.track_order);
@@ -263,8 +264,9 @@ fn replay(tree: &mut Tree, found: &mut Found, entry: Entry) -> Result<()> {
         }
         Entry::Attribute { object, attribute } => {
             let datatype = &attribute.datatype;
-            let encoded =
-                oldest_able(Oldest::V18, Oldest::V200, |age| message::datatype::encode(datatype, age));
+            let encoded = oldest_able(LibVersion::V18, LibVersion::V200, |age| {
+                message::datatype::encode(datatype, age)
+            });
             match encoded.and_then(|(_, encoded)| fits::datatype(&encoded)) {
                 Ok(()) => {
                     found.left_out.replace(object, &attribute.name);

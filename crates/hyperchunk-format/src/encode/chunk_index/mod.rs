@@ -9,7 +9,7 @@ mod implicit;
 mod linear;
 mod record;
 
-use super::{Oldest, SIZES};
+use super::{LibVersion, SIZES};
 use crate::model::{Chunk, ChunkIndex};
 use crate::parse::chunk_index::{ChunkMap, Format};
 use crate::{Error, Result};
@@ -54,9 +54,9 @@ pub fn choose(
     chunk_dims: &[u64],
     filtered: bool,
     early: bool,
-    oldest: Oldest,
+    oldest: LibVersion,
 ) -> Kind {
-    if oldest == Oldest::V18 {
+    if oldest == LibVersion::V18 {
         return Kind::BTreeV1;
     }
     let is_largest = max.iter().zip(dims).all(|(max, dim)| *max == Some(*dim));

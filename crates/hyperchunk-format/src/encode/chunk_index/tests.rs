@@ -177,9 +177,9 @@ fn chunks_beyond_the_extent_are_left_out() {
 #[test]
 fn the_kind_is_that_of_libhdf5() {
     let check = |dims: &[u64], max: &[Option<u64>], filtered, early, expected| {
-        assert_eq!(choose(dims, max, &[4, 5], filtered, early, Oldest::V110), expected);
-        assert_eq!(choose(dims, max, &[4, 5], filtered, early, Oldest::V200), expected);
-        assert_eq!(choose(dims, max, &[4, 5], filtered, early, Oldest::V18), Kind::BTreeV1);
+        assert_eq!(choose(dims, max, &[4, 5], filtered, early, LibVersion::V110), expected);
+        assert_eq!(choose(dims, max, &[4, 5], filtered, early, LibVersion::V200), expected);
+        assert_eq!(choose(dims, max, &[4, 5], filtered, early, LibVersion::V18), Kind::BTreeV1);
     };
     let fixed = [Some(4), Some(5)];
     check(&[4, 5], &fixed, false, true, Kind::Single);
@@ -349,13 +349,14 @@ fn whatever_is_written_is_read() {
             })
             .collect();
         let filtered = numbers.below(2) == 1;
-        let oldest = [Oldest::V18, Oldest::V110, Oldest::V200, Oldest::V110][numbers.below(4) as usize];
+        let oldest = [LibVersion::V18, LibVersion::V110, LibVersion::V200, LibVersion::V110]
+            [numbers.below(4) as usize];
         let mut kind = choose(&dims, &max, &chunk, filtered, numbers.below(4) == 0, oldest);
-        if oldest > Oldest::V18 && numbers.below(8) == 0 {
+        if oldest > LibVersion::V18 && numbers.below(8) == 0 {
             kind = Kind::BTreeV2;
         }
         let mut case = Case::new(kind, &chunk, &dims, &max, filtered);
-        case.chunked.version = if oldest == Oldest::V200 { 5 } else { case.chunked.version };
+        case.chunked.version = if oldest == LibVersion::V200 { 5 } else { case.chunked.version };
         let mut chunks = case.all();
         if kind != Kind::Implicit {
             let share = [1, 1, 2, 5, 100][numbers.below(5) as usize];

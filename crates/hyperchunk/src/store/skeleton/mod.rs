@@ -22,7 +22,7 @@ use super::{DatasetId, Definition, NAMELESS, WriterId};
 use crate::pack::list::Contents;
 use crate::pack::{Input, PackOptions, Packing};
 use crate::{File, Result};
-use hyperchunk_format::encode::Oldest;
+use hyperchunk_format::encode::LibVersion;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -171,7 +171,7 @@ impl Merge {
         let plans = contents.items.iter().map(|_| None).collect();
         let node_of = vec![None; contents.items.len()];
         let options = PackOptions { threads: 1, ..PackOptions::default() };
-        let packing = Packing { contents, plans, options, oldest: Oldest::default() };
+        let packing = Packing { contents, plans, options, oldest: LibVersion::default() };
         let nodes = vec![tree::Node::group(b"/".to_vec(), false)];
         let mut merge = Self {
             packing,
