@@ -212,7 +212,7 @@ fn a_table_of_other_origin() {
         assert_eq!(read("n__valid", 6), [1, 0, 1, 1, 0, 1]);
         assert_eq!(read("n", 24)[..12], [1, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0]);
         let words = group.get(b"/t/s").unwrap().dataset().unwrap();
-        let table = DatasetTable::new(&words, &crate::Look::default()).unwrap();
+        let table = DatasetTable::new(&words, &crate::ConversionOptions::default()).unwrap();
         let batch = table.batch(0..6).unwrap();
         let expected = LargeStringArray::from(vec![Some("a"), Some(""), None, Some("a"), Some(""), None]);
         assert_eq!(&**batch.column(0), &expected as &dyn arrow_array::Array);

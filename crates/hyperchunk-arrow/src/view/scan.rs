@@ -19,7 +19,7 @@ pub struct Scan {
     schema: SchemaRef,
     /// For each wanted column: true if it is one of the first, and its index there or among the others.
     order: Arc<[(bool, usize)]>,
-    looked_at: Arc<AtomicU64>,
+    bytes_scanned: Arc<AtomicU64>,
 }
 
 /// A part of the rows of a scan.
@@ -30,7 +30,7 @@ pub struct ScanPart {
     others: Arc<Inner>,
     schema: SchemaRef,
     order: Arc<[(bool, usize)]>,
-    looked_at: Arc<AtomicU64>,
+    bytes_scanned: Arc<AtomicU64>,
 }
 
 impl Table {
@@ -65,12 +65,12 @@ impl Table {
         });
         let all: Vec<&str> = first.iter().chain(&others).copied().collect();
         Ok(Scan {
-            batches: Batches::of_rows(&around.select(&all)?.0, rows)?,
+            batches: Batches::from_rows(&around.select(&all)?.0, rows)?,
             first: self.select(first)?,
             schema: self.select(wanted)?.schema(),
             order: order.collect(),
             others: self.select(&others)?,
-            looked_at: Arc::default(),
+            bytes_scanned: Arc::default(),
         })
     }
 }
@@ -81,22 +81,22 @@ impl Scan {
     /// # Errors
     /// If they cannot be read.
     pub fn next_part(&mut self) -> Result<Option<ScanPart>> {
-        let Some((slab, first)) = self.batches.next_of(&self.first.0)? else { return Ok(None) };
-        self.looked_at.fetch_add(self.first.0.bytes_of(first.num_rows()), Ordering::Relaxed);
+        let Some((slab, first)) = self.batches.next_for(&self.first.0)? else { return Ok(None) };
+        self.bytes_scanned.fetch_add(self.first.0.dataset_bytes(first.num_rows()), Ordering::Relaxed);
         Ok(Some(ScanPart {
             first,
             slab,
             others: Arc::clone(&self.others.0),
             schema: Arc::clone(&self.schema),
             order: Arc::clone(&self.order),
-            looked_at: Arc::clone(&self.looked_at),
+            bytes_scanned: Arc::clone(&self.bytes_scanned),
         }))
     }
 
     /// Returns the number of bytes of elements examined until now, here and by the parts.
     #[must_use]
-    pub fn looked_at(&self) -> u64 {
-        self.looked_at.load(Ordering::Relaxed)
+    pub fn bytes_scanned(&self) -> u64 {
+        self.bytes_scanned.load(Ordering::Relaxed)
     }
 
     /// Returns the schema of the first columns.
@@ -108,7 +108,7 @@ impl Scan {
     /// Returns the live counter of examined bytes of elements, here and by the parts.
     #[must_use]
     pub fn counter(&self) -> Arc<AtomicU64> {
-        Arc::clone(&self.looked_at)
+        Arc::clone(&self.bytes_scanned)
     }
 
     /// Returns the schema of the wanted columns.
@@ -129,7 +129,7 @@ impl ScanPart {
     ///
     /// # Errors
     /// If they cannot be read; Invalid if the length of the mask is not the number of rows.
-    pub fn chosen(&self, mask: Option<&BooleanArray>) -> Result<RecordBatch> {
+    pub fn filter(&self, mask: Option<&BooleanArray>) -> Result<RecordBatch> {
         let rows = self.first.num_rows();
         if let Some(mask) = mask
             && mask.len() != rows
@@ -143,8 +143,8 @@ impl ScanPart {
             return Ok(RecordBatch::new_empty(Arc::clone(&self.schema)));
         }
         let mask = mask.filter(|_| count < rows);
-        let others = self.others.make(&self.slab)?;
-        self.looked_at.fetch_add(self.others.bytes_of(rows), Ordering::Relaxed);
+        let others = self.others.compute(&self.slab)?;
+        self.bytes_scanned.fetch_add(self.others.dataset_bytes(rows), Ordering::Relaxed);
         let column = |(is_first, number): &(bool, usize)| {
             let from = if *is_first { &self.first } else { &others };
             Arc::clone(from.column(*number))

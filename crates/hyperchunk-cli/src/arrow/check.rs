@@ -2,7 +2,7 @@
 
 use crate::Outcome;
 use clap::Args;
-use hyperchunk_arrow::dual::{self, Checked};
+use hyperchunk_arrow::dual::{self, CheckReport};
 use hyperchunk_udf::escape::escape;
 use serde_json::json;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ HDF5 programs may change values in place: both sides have them. After anything e
 find no Arrow file, until `hyperchunk arrow fix`.";
 
 /// What is told of a file.
-pub(super) fn as_json(checked: &Checked) -> serde_json::Value {
+pub(super) fn as_json(checked: &CheckReport) -> serde_json::Value {
     json!({
         "current": checked.is_current(),
         "problems": checked.problems,
@@ -37,7 +37,7 @@ pub(super) fn as_json(checked: &Checked) -> serde_json::Value {
 }
 
 /// The same for people.
-pub(super) fn say(shown: &str, checked: &Checked) {
+pub(super) fn say(shown: &str, checked: &CheckReport) {
     let group = escape(checked.group.as_deref().unwrap_or("/"), 2000);
     say!(
         "{shown}: HDF5 and Arrow: {} columns of {group}, {} rows in {} row groups",

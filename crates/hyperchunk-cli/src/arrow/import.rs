@@ -4,7 +4,7 @@ use crate::Outcome;
 use crate::progress::{self, Progress};
 use clap::{Args, ValueEnum};
 use hyperchunk::encode::LibVersion;
-use hyperchunk_arrow::transfer::{ImportOptions, Imported, import};
+use hyperchunk_arrow::transfer::{ImportOptions, ImportSummary, import};
 use hyperchunk_udf::escape::escape;
 use serde_json::json;
 use std::cell::RefCell;
@@ -102,7 +102,7 @@ fn size(path: &Path) -> u64 {
     total
 }
 
-fn as_json(out: &Path, imported: &Imported, seconds: f64) -> serde_json::Value {
+fn as_json(out: &Path, imported: &ImportSummary, seconds: f64) -> serde_json::Value {
     json!({
         "out": out.to_string_lossy(),
         "groups": imported.groups,

@@ -97,7 +97,7 @@ pub(super) fn follow(arguments: &Follow) -> Outcome {
             found = found.saturating_add(show(seen, arguments));
         }
         let late = end.is_some_and(|end| Instant::now() >= end);
-        if let Some(ended) = ends(&polled, arguments, late, signals.came()) {
+        if let Some(ended) = ends(&polled, arguments, late, signals.received()) {
             break ended;
         }
         // What is left of much is looked at at once.
