@@ -8,8 +8,8 @@ use hyperchunk::restructure::cut;
 use hyperchunk::store::commit::{CommitOptions, commit};
 use hyperchunk::store::pairs::{Number, Pairs, Value};
 use hyperchunk::store::{Known, LogWriter, Ticket, WriterOptions};
-use hyperchunk_live::observe::summary::{self, Listed};
-use hyperchunk_live::observe::{Analysis, Backfill, Making, backend, make};
+use hyperchunk_live::observe::summary::{self, AnalysisEntry};
+use hyperchunk_live::observe::{Analysis, AnalysisOptions, Backfill, backend, make};
 use hyperchunk_udf::escape::escape;
 use hyperchunk_udf::record::{Declaration, Failure};
 use serde_json::{Value as Json, json};
@@ -72,7 +72,7 @@ pub(super) fn list(arguments: &List) -> Outcome {
     Ok(())
 }
 
-fn described(listed: &Listed) -> Json {
+fn described(listed: &AnalysisEntry) -> Json {
     let mut row = json!({ "id": listed.known.analysis.to_string(), "runs": listed.known.runs });
     let more = match &listed.analysis {
         Err(error) => json!({ "damage": error.to_string() }),
@@ -120,7 +120,7 @@ pub(crate) struct Results {
 pub(super) fn results(arguments: &Results) -> Outcome {
     let manifest = summary::epoch(&arguments.file, arguments.epoch)?;
     let name = format!("/{}", arguments.dataset.trim_matches('/'));
-    let all = summary::of(&arguments.file, &manifest, name.as_bytes())?;
+    let all = summary::summaries(&arguments.file, &manifest, name.as_bytes())?;
     if arguments.json {
         let rows = all.iter().map(|summary| {
             let found = summary.results.groups.iter().flat_map(|group| &group.found);
@@ -295,8 +295,8 @@ pub(super) fn add(arguments: &Add) -> Outcome {
         merge,
     };
     let backend = backend(&arguments.source, arguments.backend.as_deref())?;
-    let making = Making { backend, source: &source, declaration, unsigned: arguments.unsigned };
-    let analysis = make(&making).map_err(|error| error.about(arguments.source.display().to_string()))?;
+    let options = AnalysisOptions { backend, source: &source, declaration, unsigned: arguments.unsigned };
+    let analysis = make(&options).map_err(|error| error.about(arguments.source.display().to_string()))?;
     announce(&arguments.file, &analysis, true)?;
     say!("{}: {} looks at what is written from now on", analysis.id, escape(&analysis.declaration.name, 100));
     Ok(())
