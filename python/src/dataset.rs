@@ -111,7 +111,7 @@ impl Dataset {
             let stored = filter.name.as_ref().map(|name| name.as_bytes()).filter(|name| !name.is_empty());
             let name = match stored {
                 Some(name) => names::decode(py, name)?,
-                None => PyString::new(py, codec::name_of(filter.id).unwrap_or_default()).into_any(),
+                None => PyString::new(py, codec::filter_name(filter.id).unwrap_or_default()).into_any(),
             };
             Ok((filter.id, name, filter.parameters.clone()))
         });

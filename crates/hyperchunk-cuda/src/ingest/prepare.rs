@@ -230,7 +230,7 @@ fn lz4(stored: &mut [u8], task: &Task<'_>) -> Option<Prepared> {
 mod tests {
     use super::*;
     use crate::ingest::geometry::Copy;
-    use hyperchunk_format::codec::{Codec as _, EncodeContext, Encoded, Snappy};
+    use hyperchunk_format::codec::{Codec as _, EncodeContext, EncodeOutcome, Snappy};
 
     fn task(raw: usize) -> Task<'static> {
         let how = How::Gpu { algorithm: None, shuffle: None, fletcher32: false };
@@ -292,7 +292,7 @@ mod tests {
         let chunk: Vec<u8> = (0..5000_u32).map(|i| (i / 40) as u8).collect();
         let context = EncodeContext { parameters: &[2048], optional: false };
         let mut stored = Vec::new();
-        let Encoded::Written(size) = Snappy.encode(&chunk, &mut stored, &context).unwrap() else {
+        let EncodeOutcome::Written(size) = Snappy.encode(&chunk, &mut stored, &context).unwrap() else {
             panic!("refused")
         };
         stored.truncate(size);

@@ -16,7 +16,7 @@ const ALL: u32 = 3;
 const UNLIMITED: u64 = u64::MAX;
 /// Maximum number of coordinates in the corners of a regular pattern, for releases of HDF5 that only support
 /// lists of blocks.
-const MOST_CORNERS: u64 = 1_000_000;
+const MAX_CORNERS: u64 = 1_000_000;
 
 /// Encodes a selection in the lowest version that can hold it. HDF5 1.8 has no patterns of blocks, so they
 /// become lists of blocks.
@@ -119,7 +119,7 @@ fn corners(slabs: &[Hyperslab]) -> Result<Vec<u64>> {
     for Hyperslab { start, stride, count, block } in slabs {
         let (count, block) = count.zip(*block).ok_or_else(unlimited)?;
         total = total.saturating_mul(count);
-        if total > MOST_CORNERS {
+        if total > MAX_CORNERS {
             return Err(Error::limit("a pattern of so many blocks needs HDF5 1.10 or later"));
         }
         let place = |number: u64| {

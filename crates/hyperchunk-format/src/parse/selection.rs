@@ -147,7 +147,7 @@ fn blocks(cursor: &mut Cursor<'_>, rank: usize, width: usize) -> Result<StoredSe
 type Block<'b> = (&'b [u64], &'b [u64]);
 
 /// Maximum number of pairs of blocks to compare.
-const MOST_COMPARISONS: usize = 10_000_000;
+const MAX_COMPARISONS: usize = 10_000_000;
 
 /// True if no two blocks overlap. False also if the bound on comparisons is reached.
 fn apart(mut blocks: Vec<Block<'_>>) -> bool {
@@ -156,7 +156,7 @@ fn apart(mut blocks: Vec<Block<'_>>) -> bool {
     }
     blocks.sort_unstable();
     let mut near: Vec<Block<'_>> = Vec::new();
-    let mut left = MOST_COMPARISONS;
+    let mut left = MAX_COMPARISONS;
     blocks.into_iter().all(|block| {
         near.retain(|other| other.1.first() >= block.0.first());
         let enough = left.checked_sub(near.len());

@@ -2,7 +2,7 @@
 //! in the result. Source: specification §III.H; HDF5's "Virtual Dataset" RFC.
 
 use super::blocks::Blocks;
-use super::line::{Line, Listed, Pattern, Segment};
+use super::line::{IndexList, Line, Pattern, Segment};
 use super::program::{Program, Segments, narrow};
 use super::{Axis, Selection, runs, strides};
 use crate::{Error, Result};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// Selection of a source, and the places of its elements in the result.
 #[derive(Debug)]
-pub struct Mapped {
+pub struct MappedSelection {
     /// Elements of the source, in the order of the source.
     pub source: Selection,
     moves: Moves,
@@ -28,7 +28,7 @@ enum Moves {
     Runs(Vec<(u64, u64, u64)>),
 }
 
-impl Mapped {
+impl MappedSelection {
     /// Calls `each` for every run of elements: place in the data read from the source, place in the result,
     /// count.
     ///
@@ -88,7 +88,7 @@ pub fn map(
     target: &Selection,
     dims: &[u64],
     selection: &Selection,
-) -> Result<Option<Mapped>> {
+) -> Result<Option<MappedSelection>> {
     let counts = (source.count(source_dims)?, target.count(dims)?);
     if selection.count(dims)? == 0 || counts.0 == 0 || counts.1 == 0 {
         return Ok(None);
@@ -154,7 +154,7 @@ fn along_axes(
     asked: &[Line<'_>],
     pairs: &[Option<usize>],
     places: &[u64],
-) -> Option<Mapped> {
+) -> Option<MappedSelection> {
     let mut axes: Vec<Axis> = from.iter().map(|pattern| part(pattern, 0..1)).collect();
     let mut moves = Vec::with_capacity(to.len());
     for (((to, asked), pair), place) in to.iter().zip(asked).zip(pairs).zip(places) {
@@ -171,7 +171,7 @@ fn along_axes(
     // A dimension without a match in the source has stride 0 in the data read.
     let step = |pair: Option<usize>| pair.and_then(|at| read.get(at)).copied().unwrap_or(0);
     let moves = moves.into_iter().map(|(segments, place, pair)| (segments, place, step(pair)));
-    Some(Mapped { moves: Moves::Axes(moves.collect()), source: Selection::Axes(axes) })
+    Some(MappedSelection { moves: Moves::Axes(moves.collect()), source: Selection::Axes(axes) })
 }
 
 /// Maps one dimension: returns the indices of the source, and the places in the result by the place in those.
@@ -214,7 +214,8 @@ fn along_axis(from: &Pattern, to: &Pattern, asked: &Line<'_>) -> Option<(Axis, S
         }
     }
     let range = 0..goals.len();
-    (!goals.is_empty()).then(|| (Axis::List(indices), Segments::Many(Arc::new(Listed::of(goals)), range, 0)))
+    (!goals.is_empty())
+        .then(|| (Axis::List(indices), Segments::Many(Arc::new(IndexList::of(goals)), range, 0)))
 }
 
 /// Returns the indices of a pattern whose ranks are in a range.
@@ -247,7 +248,7 @@ fn one_by_one(
     target: &Selection,
     dims: &[u64],
     selection: &Selection,
-) -> Result<Option<Mapped>> {
+) -> Result<Option<MappedSelection>> {
     let ranks = Ranks::new(target, dims)?;
     // Rank in the mapping, place in the result, count.
     let mut found: Vec<(u64, u64, u64)> = Vec::new();
@@ -297,7 +298,7 @@ fn one_by_one(
         (read.saturating_add(rank.saturating_sub(start)), place, count)
     });
     let moves = Moves::Runs(moves.collect());
-    Ok(Some(Mapped { source: at_ranks(source, source_dims, &read)?, moves }))
+    Ok(Some(MappedSelection { source: at_ranks(source, source_dims, &read)?, moves }))
 }
 
 /// Selects the elements of a source with these ranks.

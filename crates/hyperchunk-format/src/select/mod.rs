@@ -17,7 +17,7 @@ mod selection;
 
 pub use blocks::Blocks;
 pub use grid::Grid;
-pub use mapping::{Mapped, map};
+pub use mapping::{MappedSelection, map};
 pub use pieces::{Piece, Pieces, pieces};
 pub use program::{Column, Run};
 pub use runs::{Runs, runs};

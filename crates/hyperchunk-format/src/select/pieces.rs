@@ -1,7 +1,7 @@
 //! Selection of data stored in chunks.
 
 use super::blocks::{Blocks, Chunks};
-use super::line::{Line, Listed, Pattern};
+use super::line::{IndexList, Line, Pattern};
 use super::points::Points;
 use super::program::{Column, Program, Run, Segments};
 use super::selection::{check_chunk, product};
@@ -76,7 +76,7 @@ enum Kind {
 #[derive(Debug)]
 enum Split {
     Pattern(Pattern),
-    Listed(Arc<Listed>),
+    List(Arc<IndexList>),
 }
 
 /// Source of the next piece.
@@ -97,7 +97,7 @@ impl Kind {
                 for (at, ((axis, extent), chunk)) in axes.iter().zip(dims).zip(chunk).enumerate() {
                     split.push(match axis.line(at, *extent)? {
                         Line::Pattern(pattern) => Split::Pattern(pattern),
-                        Line::List(indices) => Split::Listed(Arc::new(Listed::new(indices, *chunk))),
+                        Line::List(indices) => Split::List(Arc::new(IndexList::new(indices, *chunk))),
                     });
                 }
                 Self::Axes(split)
@@ -116,7 +116,7 @@ impl Plan {
     /// Returns the first touched chunk along an axis at or after `number`.
     fn next_number(&self, axis: usize, number: u64) -> Option<u64> {
         match self.axes().get(axis)? {
-            Split::Listed(list) => list.next_chunk(number),
+            Split::List(list) => list.next_chunk(number),
             Split::Pattern(pattern) => {
                 let chunk = self.chunk.get(axis)?;
                 pattern.next(number.checked_mul(*chunk)?)?.checked_div(*chunk)
@@ -153,7 +153,7 @@ impl Pieces {
     ///
     /// # Errors
     /// Invalid for selections of points and of irregular blocks.
-    pub fn of_chunk(&self, chunk: &[u64]) -> Result<Option<Piece>> {
+    pub fn piece_in_chunk(&self, chunk: &[u64]) -> Result<Option<Piece>> {
         let Kind::Axes(axes) = &self.plan.kind else {
             return Err(Error::invalid("a selection that is not one along each axis"));
         };
@@ -162,7 +162,7 @@ impl Pieces {
         Ok(touched.then(|| Piece { plan: Arc::clone(&self.plan), chunk: chunk.to_vec(), entries: 0..0 }))
     }
 
-    /// True if [`Pieces::of_chunk`] is supported: the selection is orthogonal.
+    /// True if [`Pieces::piece_in_chunk`] is supported: the selection is orthogonal.
     #[must_use]
     pub fn is_grid(&self) -> bool {
         matches!(self.plan.kind, Kind::Axes(_))
@@ -213,7 +213,7 @@ impl Piece {
                         Split::Pattern(pattern) => {
                             pattern.rank(range.end).saturating_sub(pattern.rank(range.start))
                         }
-                        Split::Listed(list) => list.range(*number).len() as u64,
+                        Split::List(list) => list.range(*number).len() as u64,
                     },
                 );
                 counts.fold(1, u64::saturating_mul)
@@ -281,7 +281,7 @@ impl Piece {
                 Split::Pattern(pattern) => {
                     Segments::Few(pattern.segments(start..start.saturating_add(*extent)))
                 }
-                Split::Listed(list) => Segments::Many(Arc::clone(list), list.range(*number), start),
+                Split::List(list) => Segments::Many(Arc::clone(list), list.range(*number), start),
             }
         });
         let strides = plan.source_strides.iter().zip(&plan.target_strides);

@@ -1,7 +1,7 @@
 //! Selection of contiguous data.
 
 use super::blocks::Walk;
-use super::line::{Line, Listed};
+use super::line::{IndexList, Line};
 use super::program::{Program, Run, Segments};
 use super::selection::product;
 use super::{Selection, strides};
@@ -31,7 +31,7 @@ pub fn runs<'a>(selection: &'a Selection, dims: &[u64]) -> Result<Runs<'a>> {
                 segments.push(match axis.line(at, *extent)? {
                     Line::Pattern(pattern) => Segments::Few(pattern.segments(0..*extent)),
                     Line::List(indices) => {
-                        let list = Arc::new(Listed::new(indices, *extent));
+                        let list = Arc::new(IndexList::new(indices, *extent));
                         let range = list.range(0);
                         Segments::Many(list, range, 0)
                     }

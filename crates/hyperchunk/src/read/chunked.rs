@@ -51,7 +51,7 @@ pub(super) fn read(
         if sparse {
             // SAFETY: this thread is alone.
             unsafe { output.fill(0, output.len(), reading.fill.as_deref()) }?;
-            let jobs = table.places().map(|place| jobs.of_chunk(place));
+            let jobs = table.places().map(|place| jobs.piece_in_chunk(place));
             return spread(threads, jobs, Scratch::default, |scratch, piece| {
                 piece?.map_or(Ok(()), |piece| read(scratch, piece))
             });
@@ -170,7 +170,9 @@ impl<'a> Reading<'a> {
             if sparse {
                 // SAFETY: this thread is alone.
                 unsafe { self.output.fill(0, self.output.len(), self.fill.as_deref()) }?;
-                return table.places().try_for_each(|place| jobs.of_chunk(place)?.map_or(Ok(()), &mut add));
+                return table
+                    .places()
+                    .try_for_each(|place| jobs.piece_in_chunk(place)?.map_or(Ok(()), &mut add));
             }
             jobs.into_iter().try_for_each(add)
         })

@@ -70,7 +70,7 @@ impl Case {
         let base = 4096;
         let second = encode(self.kind, &self.map(), chunks, base as u64).unwrap();
         assert_eq!(first.bytes.len(), second.bytes.len());
-        for (Encoded { bytes, index }, base) in [(first, 0), (second, base)] {
+        for (EncodedIndex { bytes, index }, base) in [(first, 0), (second, base)] {
             let mut file = vec![0; base];
             file.extend(bytes);
             if self.kind == Kind::Implicit {
@@ -269,7 +269,10 @@ fn chunks_without_a_structure() {
     let case = Case::new(Kind::Implicit, &[4, 3], &[9, 5], &[Some(9), Some(5)], false);
     let mut all = case.all();
     let encoded = encode(Kind::Implicit, &case.map(), &all, 0).unwrap();
-    assert_eq!(encoded, Encoded { bytes: vec![], index: ChunkIndex::Implicit { address: Some(10_000) } });
+    assert_eq!(
+        encoded,
+        EncodedIndex { bytes: vec![], index: ChunkIndex::Implicit { address: Some(10_000) } }
+    );
     case.check(&[]);
     case.refused(&all[1..], invalid, "5 chunks stored without an index, and there are more");
     assert!(side_by_side(&case.map(), &all));

@@ -156,11 +156,11 @@ impl Encoder {
 
     fn opaque(&mut self, tag: &Name, size: u64) -> Result<()> {
         // Libraries write at most 255 bytes, in a multiple of 8.
-        const MOST: usize = 248;
+        const MAX_TAG_BYTES: usize = 248;
         let tag = tag.as_bytes();
         let length = tag.len().next_multiple_of(8);
-        if length > MOST {
-            return Err(Error::limit(format!("a tag of {} bytes, more than {MOST}", tag.len())));
+        if length > MAX_TAG_BYTES {
+            return Err(Error::limit(format!("a tag of {} bytes, more than {MAX_TAG_BYTES}", tag.len())));
         }
         self.prefix(1, 5, fit(length, "bytes of a tag")?, size)?;
         self.bytes.raw(tag).zeros(length.saturating_sub(tag.len()));
