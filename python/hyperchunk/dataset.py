@@ -429,8 +429,8 @@ class Dataset(HLObject):
         """
         from hyperchunk.arrow import table_of
 
-        looks = {"cells": cells, "strings": strings, "half": half, "enums": enums, "compounds": compounds}
-        return table_of(self, columns, rows, mapped=mapped, batch_rows=batch_rows, **looks)
+        conversion = {"cells": cells, "strings": strings, "half": half, "enums": enums, "compounds": compounds}
+        return table_of(self, columns, rows, mapped=mapped, batch_rows=batch_rows, **conversion)
 
     @property
     def __array_interface__(self) -> dict[str, Any]:

@@ -259,9 +259,9 @@ class Group(HLObject, MappingHDF5):
         """
         from hyperchunk.arrow import table_of
 
-        looks = {"cells": cells, "strings": strings, "half": half, "enums": enums, "compounds": compounds}
+        conversion = {"cells": cells, "strings": strings, "half": half, "enums": enums, "compounds": compounds}
         found = self if path == "." else self[path]
-        return table_of(found, columns, rows, mapped=mapped, batch_rows=batch_rows, **looks)
+        return table_of(found, columns, rows, mapped=mapped, batch_rows=batch_rows, **conversion)
 
     def visit(self, func: Callable[[str], Any]) -> Any:
         """Calls `func` with the path of each object below this group, once for each; stops at the first result that

@@ -4,8 +4,8 @@ use crate::edit::to_python;
 use crate::errors;
 use hyperchunk::store::analysis_values::{Number, Pairs, Value};
 use hyperchunk::store::{AnalysisId, LogWriter};
-use hyperchunk_live::observe::summary::{self, Listed, Summary};
-use hyperchunk_live::observe::{Analyses, Analysis, Backfill, Making, backend, make};
+use hyperchunk_live::observe::summary::{self, AnalysisEntry, Summary};
+use hyperchunk_live::observe::{Analyses, Analysis, AnalysisOptions, Backfill, backend, make};
 use hyperchunk_udf::error::Error;
 use hyperchunk_udf::record::{Declaration, Failure};
 use pyo3::prelude::*;
@@ -26,7 +26,7 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
 
 /// Returns an error unless every record is a valid analysis.
 pub(crate) fn check(given: &[Vec<u8>]) -> Result<(), Error> {
-    given.iter().try_for_each(|record| Analysis::of(record).map(drop))
+    given.iter().try_for_each(|record| Analysis::parse(record).map(drop))
 }
 
 /// `(id, name, calls, failures, seconds, last error or None)` of an analysis in a writer.
@@ -76,8 +76,8 @@ fn analysis_make<'py>(
             merge: given.merge,
         };
         let backend = backend(&path, given.backend.as_deref())?;
-        let making = Making { backend, source: &source, declaration, unsigned: given.unsigned };
-        make(&making).map_err(|error| error.about(path.display().to_string()))
+        let options = AnalysisOptions { backend, source: &source, declaration, unsigned: given.unsigned };
+        make(&options).map_err(|error| error.about(path.display().to_string()))
     };
     let analysis = py.detach(made).map_err(|error| to_python(py, &error))?;
     Ok(PyBytes::new(py, &analysis.bytes))
@@ -87,7 +87,7 @@ fn analysis_make<'py>(
 /// profile.
 #[pyfunction]
 fn analysis_look<'py>(py: Python<'py>, record: &[u8]) -> PyResult<Bound<'py, PyDict>> {
-    let analysis = py.detach(|| Analysis::of(record)).map_err(|error| to_python(py, &error))?;
+    let analysis = py.detach(|| Analysis::parse(record)).map_err(|error| to_python(py, &error))?;
     describe(py, &analysis)
 }
 
@@ -124,7 +124,7 @@ fn store_analyses<'py>(
     let path = hyperchunk::store::real_file(&path);
     let listed = py.detach(|| summary::list(&path, &*summary::epoch(&path, epoch)?));
     let rows = PyList::empty(py);
-    for Listed { known, analysis } in listed.map_err(|error| to_python(py, &error))? {
+    for AnalysisEntry { known, analysis } in listed.map_err(|error| to_python(py, &error))? {
         let row = match &analysis {
             Ok(analysis) => describe(py, analysis)?,
             Err(_) => PyDict::new(py),
@@ -173,7 +173,7 @@ fn store_results<'py>(
     let read = || -> Result<Vec<(Summary, Option<Pairs>)>, Error> {
         let manifest = summary::epoch(&path, epoch)?;
         let definition = manifest.datasets.iter().find(|stored| stored.definition.path == dataset);
-        let all = summary::of(&path, &manifest, &dataset)?.into_iter().map(|summary| {
+        let all = summary::summaries(&path, &manifest, &dataset)?.into_iter().map(|summary| {
             let ran = match definition.filter(|_| run && summary.whole.is_none()) {
                 Some(stored) => summary.run(&stored.definition)?,
                 None => None,
@@ -225,7 +225,7 @@ fn store_backfill(
     let path = hyperchunk::store::real_file(&path);
     let look = || -> Result<Option<u64>, Error> {
         let of_epochs = |epoch| (epochs.0..=epochs.1).contains(&epoch);
-        let analysis = Analysis::of(&record)?;
+        let analysis = Analysis::parse(&record)?;
         let made = Backfill::new(&path, &analysis, of_epochs, None)?.fill(threads)?;
         Ok(made.map(|manifest| manifest.number))
     };
@@ -245,7 +245,7 @@ fn store_unseen(
 ) -> PyResult<(u64, usize)> {
     let path = hyperchunk::store::real_file(&path);
     let look = || -> Result<(u64, usize), Error> {
-        let analysis = Analysis::of(&record)?;
+        let analysis = Analysis::parse(&record)?;
         let of_epochs = |epoch| (epochs.0..=epochs.1).contains(&epoch);
         let backfill = Backfill::new(&path, &analysis, of_epochs, epoch)?;
         Ok((backfill.epoch(), backfill.boxes()))
@@ -266,7 +266,7 @@ fn store_look<'py>(
 ) -> PyResult<Option<Bound<'py, PyBytes>>> {
     let path = hyperchunk::store::real_file(&path);
     let look = || -> Result<_, Error> {
-        let analysis = Analysis::of(&record)?;
+        let analysis = Analysis::parse(&record)?;
         let of_epochs = |epoch| (epochs.0..=epochs.1).contains(&epoch);
         Backfill::new(&path, &analysis, of_epochs, Some(epoch))?.work(boxes.0..boxes.1)
     };
@@ -282,7 +282,7 @@ pub(crate) fn announce(
     record: &[u8],
     runs: bool,
 ) -> PyResult<AnalysisId> {
-    let analysis = py.detach(|| Analysis::of(record)).map_err(|error| to_python(py, &error))?;
+    let analysis = py.detach(|| Analysis::parse(record)).map_err(|error| to_python(py, &error))?;
     let record = if runs { record } else { &[] };
     log.announce(dataset, analysis.id, record).map_err(|error| errors::to_python(py, &error))?;
     Ok(analysis.id)

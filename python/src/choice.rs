@@ -1,7 +1,7 @@
 //! Selections passed from Python.
 
 use crate::errors::to_python;
-use hyperchunk::model::{Hyperslab, Selection};
+use hyperchunk::model::{Hyperslab, StoredSelection};
 use hyperchunk::select::{self, Axis};
 use hyperchunk::{Error, Result};
 use pyo3::exceptions::PyValueError;
@@ -17,17 +17,17 @@ pub(crate) struct Choice(Wanted);
 #[derive(Debug, PartialEq)]
 enum Wanted {
     /// A selection made by the caller.
-    Asked(select::Choice),
+    Asked(select::Selection),
     /// A selection as a file stores it.
-    Stored(Selection),
+    Stored(StoredSelection),
 }
 
 impl Choice {
     /// Resolves the selection for a dataset of this extent.
-    pub(crate) fn within(&self, dims: &[u64]) -> Result<Cow<'_, select::Choice>> {
+    pub(crate) fn within(&self, dims: &[u64]) -> Result<Cow<'_, select::Selection>> {
         match &self.0 {
             Wanted::Asked(choice) => Ok(Cow::Borrowed(choice)),
-            Wanted::Stored(selection) => select::Choice::resolve(selection, dims).map(Cow::Owned),
+            Wanted::Stored(selection) => select::Selection::resolve(selection, dims).map(Cow::Owned),
         }
     }
 }
@@ -37,16 +37,16 @@ const MOST_CORNERS: usize = 1 << 22;
 
 impl Choice {
     /// Converts the selection to its form in a file.
-    pub(crate) fn stored(&self, dims: &[u64]) -> Result<Selection> {
+    pub(crate) fn stored(&self, dims: &[u64]) -> Result<StoredSelection> {
         Ok(match &self.0 {
             Wanted::Stored(selection) => selection.clone(),
-            Wanted::Asked(select::Choice::All) => Selection::All,
-            Wanted::Asked(select::Choice::Points { rank, coordinates }) => {
-                Selection::Points { rank: *rank, coordinates: coordinates.clone() }
+            Wanted::Asked(select::Selection::All) => StoredSelection::All,
+            Wanted::Asked(select::Selection::Points { rank, coordinates }) => {
+                StoredSelection::Points { rank: *rank, coordinates: coordinates.clone() }
             }
-            Wanted::Asked(choice) if choice.count(dims)? == 0 => Selection::None,
-            Wanted::Asked(select::Choice::Axes(axes)) => match regular(axes) {
-                Some(slabs) => Selection::Regular(slabs),
+            Wanted::Asked(choice) if choice.count(dims)? == 0 => StoredSelection::None,
+            Wanted::Asked(select::Selection::Axes(axes)) => match regular(axes) {
+                Some(slabs) => StoredSelection::Regular(slabs),
                 None => boxes(axes)?,
             },
             Wanted::Asked(_) => return Err(Error::unsupported("to store a selection of boxes anywhere")),
@@ -66,7 +66,7 @@ fn regular(axes: &[Axis]) -> Option<Vec<Hyperslab>> {
 }
 
 /// Converts lists of indices to boxes, given by their first and last corners.
-fn boxes(axes: &[Axis]) -> Result<Selection> {
+fn boxes(axes: &[Axis]) -> Result<StoredSelection> {
     let spans: Vec<Vec<(u64, u64)>> = axes.iter().map(spans).collect::<Result<_>>()?;
     let count = spans.iter().try_fold(1_usize, |count, spans| count.checked_mul(spans.len()));
     let rank = axes.len();
@@ -84,7 +84,7 @@ fn boxes(axes: &[Axis]) -> Result<Selection> {
         corners.extend(chosen.iter().map(|(first, _)| *first));
         corners.extend(chosen.iter().map(|(_, last)| *last));
     }
-    Ok(Selection::Blocks { rank, corners })
+    Ok(StoredSelection::Blocks { rank, corners })
 }
 
 /// Returns the first and last index of each run of consecutive indices.
@@ -129,12 +129,12 @@ fn numbers(bytes: &[u8]) -> Vec<u64> {
 
 /// Makes a selection from `start, step, count` for each dimension: `count` indices, every `step`th
 /// from `start`.
-pub(crate) fn slab(numbers: &[u64]) -> select::Choice {
+pub(crate) fn slab(numbers: &[u64]) -> select::Selection {
     let axes = numbers.chunks_exact(3).map(|axis| match axis {
         [start, step, count] => Axis::steps(*start, *step, *count),
         _ => Axis::range(0..0),
     });
-    select::Choice::Axes(axes.collect())
+    select::Selection::Axes(axes.collect())
 }
 
 #[pymethods]
@@ -142,7 +142,7 @@ impl Choice {
     /// Selects all elements.
     #[staticmethod]
     fn all() -> Self {
-        Self(Wanted::Asked(select::Choice::All))
+        Self(Wanted::Asked(select::Selection::All))
     }
 
     /// Selects by axis; one entry per dimension.
@@ -152,13 +152,13 @@ impl Choice {
             AnyAxis::Pattern((start, stride, count, block)) => Axis::Range { start, stride, count, block },
             AnyAxis::List(indices) => Axis::List(numbers(indices.as_bytes())),
         });
-        Self(Wanted::Asked(select::Choice::Axes(axes.collect())))
+        Self(Wanted::Asked(select::Selection::Axes(axes.collect())))
     }
 
     /// Selects single elements, by the coordinates of one after another.
     #[staticmethod]
     fn points(rank: usize, coordinates: &[u8]) -> Self {
-        Self(Wanted::Asked(select::Choice::Points { rank, coordinates: numbers(coordinates) }))
+        Self(Wanted::Asked(select::Selection::Points { rank, coordinates: numbers(coordinates) }))
     }
 
     /// Makes a selection from its form in a file; see `describe`.
@@ -187,31 +187,33 @@ impl Choice {
 }
 
 /// Converts a stored selection to a Python tuple.
-pub(crate) fn describe<'py>(py: Python<'py>, selection: &Selection) -> PyResult<Bound<'py, PyTuple>> {
+pub(crate) fn describe<'py>(py: Python<'py>, selection: &StoredSelection) -> PyResult<Bound<'py, PyTuple>> {
     match selection {
-        Selection::None => ("none",).into_pyobject(py),
-        Selection::All => ("all",).into_pyobject(py),
-        Selection::Points { rank, coordinates } => ("points", *rank, coordinates).into_pyobject(py),
-        Selection::Blocks { rank, corners } => ("blocks", *rank, corners).into_pyobject(py),
-        Selection::Regular(slabs) => {
+        StoredSelection::None => ("none",).into_pyobject(py),
+        StoredSelection::All => ("all",).into_pyobject(py),
+        StoredSelection::Points { rank, coordinates } => ("points", *rank, coordinates).into_pyobject(py),
+        StoredSelection::Blocks { rank, corners } => ("blocks", *rank, corners).into_pyobject(py),
+        StoredSelection::Regular(slabs) => {
             let slabs = slabs.iter().map(|slab| (slab.start, slab.stride, slab.count, slab.block));
             ("regular", PyTuple::new(py, slabs.collect::<Vec<_>>())?).into_pyobject(py)
         }
     }
 }
 
-pub(crate) fn parse(description: &Bound<'_, PyTuple>) -> PyResult<Selection> {
+pub(crate) fn parse(description: &Bound<'_, PyTuple>) -> PyResult<StoredSelection> {
     let kind = description.get_item(0)?.extract::<String>()?;
     let item = |index: usize| description.get_item(index);
     match kind.as_str() {
-        "none" => Ok(Selection::None),
-        "all" => Ok(Selection::All),
-        "points" => Ok(Selection::Points { rank: item(1)?.extract()?, coordinates: item(2)?.extract()? }),
-        "blocks" => Ok(Selection::Blocks { rank: item(1)?.extract()?, corners: item(2)?.extract()? }),
+        "none" => Ok(StoredSelection::None),
+        "all" => Ok(StoredSelection::All),
+        "points" => {
+            Ok(StoredSelection::Points { rank: item(1)?.extract()?, coordinates: item(2)?.extract()? })
+        }
+        "blocks" => Ok(StoredSelection::Blocks { rank: item(1)?.extract()?, corners: item(2)?.extract()? }),
         "regular" => {
             let slabs = item(1)?.extract::<Vec<(u64, u64, Option<u64>, Option<u64>)>>()?;
             let slab = |(start, stride, count, block)| Hyperslab { start, stride, count, block };
-            Ok(Selection::Regular(slabs.into_iter().map(slab).collect()))
+            Ok(StoredSelection::Regular(slabs.into_iter().map(slab).collect()))
         }
         _ => Err(PyValueError::new_err(format!("unknown kind of selection: {kind}"))),
     }

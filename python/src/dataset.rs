@@ -111,7 +111,7 @@ impl Dataset {
             let stored = filter.name.as_ref().map(|name| name.as_bytes()).filter(|name| !name.is_empty());
             let name = match stored {
                 Some(name) => names::decode(py, name)?,
-                None => PyString::new(py, codec::name_of(filter.id).unwrap_or_default()).into_any(),
+                None => PyString::new(py, codec::filter_name(filter.id).unwrap_or_default()).into_any(),
             };
             Ok((filter.id, name, filter.parameters.clone()))
         });
@@ -171,7 +171,7 @@ impl Dataset {
         out: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         self.read_into(py, out, |dataset, out| {
-            let choice = if slab.is_empty() { select::Choice::All } else { choice::slab(&slab) };
+            let choice = if slab.is_empty() { select::Selection::All } else { choice::slab(&slab) };
             read(dataset, &choice, conversion, out)
         })
     }
@@ -211,7 +211,7 @@ impl Dataset {
 
 fn read(
     dataset: &hyperchunk::Dataset,
-    choice: &select::Choice,
+    choice: &select::Selection,
     conversion: Option<&Conversion>,
     out: &mut [u8],
 ) -> Result<()> {

@@ -93,7 +93,7 @@ impl DatasetWriter {
 
 fn put(
     dataset: &write::DatasetWriter,
-    choice: &select::Choice,
+    choice: &select::Selection,
     memory: Option<&Datatype>,
     data: &[u8],
 ) -> Result<()> {
@@ -249,7 +249,7 @@ impl DatasetWriter {
     ) -> PyResult<()> {
         look(data, |data| {
             self.run(py, |dataset| {
-                let choice = if slab.is_empty() { select::Choice::All } else { choice::slab(&slab) };
+                let choice = if slab.is_empty() { select::Selection::All } else { choice::slab(&slab) };
                 put(dataset, &choice, memory, data)
             })
         })

@@ -150,7 +150,7 @@ impl DualWriter {
             let mut added = 0;
             for batch in reader {
                 let batch = batch.map_err(|error| Error::invalid(format!("the Arrow stream: {error}")))?;
-                file.append_of(&batch, rows)?;
+                file.append_first(&batch, rows)?;
                 added += batch.num_rows() as u64;
             }
             Ok(added)

@@ -196,7 +196,7 @@ impl StoreWriter {
         writer: &LogWriter,
         filtered: bool,
         dataset: u32,
-        choice: &hyperchunk::select::Choice,
+        choice: &hyperchunk::select::Selection,
         bytes: &[u8],
     ) -> Result<()> {
         if filtered {
@@ -322,7 +322,7 @@ impl StoreWriter {
                 }
                 let axes = start.iter().zip(&count);
                 let axes = axes.map(|(start, count)| Axis::range(*start..start.saturating_add(*count)));
-                let choice = hyperchunk::select::Choice::Axes(axes.collect());
+                let choice = hyperchunk::select::Selection::Axes(axes.collect());
                 writer.write_filtered(dataset, &choice, bytes, 0)
             })
         })

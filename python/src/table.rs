@@ -9,7 +9,7 @@ use hyperchunk_arrow::arrow_array::RecordBatch;
 use hyperchunk_arrow::arrow_buffer::Buffer;
 use hyperchunk_arrow::predicate::{Nan, Predicate};
 use hyperchunk_arrow::view::{self, Batches, TableOptions, ZonedColumn};
-use hyperchunk_arrow::{Cells, Compounds, Enums, Half, Look, Result, Strings};
+use hyperchunk_arrow::{Cells, Compounds, ConversionOptions, Enums, Half, Result, Strings};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule};
@@ -40,7 +40,7 @@ pub(crate) struct Scan {
 
 /// Rows of a scan that satisfy a predicate; can be consumed once.
 #[pyclass(frozen, module = "hyperchunk._core")]
-pub(crate) struct Chosen(Mutex<Option<Reader<view::Chosen>>>);
+pub(crate) struct Chosen(Mutex<Option<Reader<view::FilteredBatches>>>);
 
 /// A part of a scan, before filtering.
 #[pyclass(frozen, module = "hyperchunk._core")]
@@ -87,9 +87,9 @@ impl Table {
         py.detach(|| work(&self.0)).map_err(|e| to_python(py, &e))
     }
 
-    fn looking_as(&self, requested: Option<&Bound<'_, PyCapsule>>) -> PyResult<hyperchunk_arrow::Table> {
+    fn with_schema(&self, requested: Option<&Bound<'_, PyCapsule>>) -> PyResult<hyperchunk_arrow::Table> {
         Ok(match requested {
-            Some(requested) => self.0.looking_as(&schema_of(requested)?),
+            Some(requested) => self.0.with_schema(&schema_of(requested)?),
             None => self.0.clone(),
         })
     }
@@ -112,10 +112,10 @@ impl Table {
         let mut options = TableOptions::default();
         options.columns = columns;
         options.rows = rows.map(|(start, end)| start..end);
-        options.look = look(&looks)?;
+        options.conversion = conversion(&looks)?;
         options.mapped = mapped;
         options.batch_rows = batch_rows;
-        let table = py.detach(|| hyperchunk_arrow::Table::of_object(&object.object, &options));
+        let table = py.detach(|| hyperchunk_arrow::Table::from_object(&object.object, &options));
         table.map(Self).map_err(|e| to_python(py, &e))
     }
 
@@ -156,8 +156,8 @@ impl Table {
 
     /// Returns the table with other conversion options.
     fn with_looks(&self, py: Python<'_>, looks: Vec<String>) -> PyResult<Self> {
-        let look = look(&looks)?;
-        self.run(py, |table| table.with_look(&look)).map(Self)
+        let conversion = conversion(&looks)?;
+        self.run(py, |table| table.with_conversion(&conversion)).map(Self)
     }
 
     /// Reads the rows, batch by batch.
@@ -205,7 +205,7 @@ impl Table {
     /// True if a predicate can be evaluated on the columns as they are stored: `Scan.chosen`.
     fn chooses(&self, py: Python<'_>, predicate: &str, nan: &str) -> PyResult<bool> {
         let (predicate, nan) = asked(py, predicate, nan)?;
-        Ok(self.0.chooses(&predicate, nan))
+        Ok(self.0.can_filter(&predicate, nan))
     }
 
     /// Returns the statistics of columns, and the zones in which a predicate may be true; None if
@@ -260,7 +260,7 @@ impl Table {
         py: Python<'py>,
         requested: Option<&Bound<'py, PyCapsule>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        let table = self.looking_as(requested)?;
+        let table = self.with_schema(requested)?;
         let batches = py.detach(|| table.batches()).map_err(|e| to_python(py, &e))?;
         export_stream(py, Reader(Some(batches), table.schema()))
     }
@@ -272,7 +272,7 @@ impl Table {
         py: Python<'py>,
         requested: Option<&Bound<'py, PyCapsule>>,
     ) -> PyResult<Capsules<'py>> {
-        let table = self.looking_as(requested)?;
+        let table = self.with_schema(requested)?;
         let batch = py.detach(|| table.read()).map_err(|e| to_python(py, &e))?;
         export(py, &table.schema(), batch)
     }
@@ -327,12 +327,12 @@ impl Scan {
         let (predicate, nan) = asked(py, predicate, nan)?;
         let chosen = py.detach(|| {
             let mut scan = self.scan.lock().unwrap_or_else(PoisonError::into_inner);
-            if !scan.as_ref().is_some_and(|scan| scan.chooses(&predicate, nan)) {
+            if !scan.as_ref().is_some_and(|scan| scan.can_filter(&predicate, nan)) {
                 return None;
             }
             let scan = scan.take()?;
             let schema = scan.schema();
-            scan.chosen(&predicate, nan, rows).map(|chosen| Reader(Some(chosen), schema))
+            scan.filter(&predicate, nan, rows).map(|chosen| Reader(Some(chosen), schema))
         });
         Ok(chosen.map(|reader| Chosen(Mutex::new(Some(reader)))))
     }
@@ -361,7 +361,7 @@ impl Chosen {
         py.detach(|| {
             let mut reader = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             let rows = reader.as_mut().and_then(|reader| reader.0.as_mut());
-            rows.map(view::Chosen::next_batch).transpose()
+            rows.map(view::FilteredBatches::next_batch).transpose()
         })
         .map(|batch| batch.flatten().map(Batch))
         .map_err(|e| to_python(py, &e))
@@ -399,7 +399,7 @@ impl ScanPart {
     #[pyo3(signature = (mask=None))]
     fn chosen(&self, py: Python<'_>, mask: Option<Capsules<'_>>) -> PyResult<Batch> {
         let mask = mask.map(|(schema, array)| truths(&schema, &array)).transpose()?;
-        py.detach(|| self.0.chosen(mask.as_ref())).map(Batch).map_err(|e| to_python(py, &e))
+        py.detach(|| self.0.filter(mask.as_ref())).map(Batch).map_err(|e| to_python(py, &e))
     }
 }
 
@@ -433,7 +433,7 @@ impl Mapped {
     /// for others.
     #[staticmethod]
     fn of_dataset(py: Python<'_>, dataset: &Dataset) -> PyResult<Option<Self>> {
-        let found = py.detach(|| view::in_one_piece(&dataset.0)).map_err(|e| to_python(py, &e))?;
+        let found = py.detach(|| view::map_contiguous(&dataset.0)).map_err(|e| to_python(py, &e))?;
         Ok(found.map(Self))
     }
 
@@ -478,20 +478,20 @@ pub(crate) fn after_fork() {
 }
 
 /// Parses conversion options: `cells=list` and so on.
-fn look(given: &[String]) -> PyResult<Look> {
-    let mut look = Look::default();
+fn conversion(given: &[String]) -> PyResult<ConversionOptions> {
+    let mut conversion = ConversionOptions::default();
     for choice in given {
         match choice.as_str() {
-            "cells=tensor" => look.cells = Cells::Tensor,
-            "cells=list" => look.cells = Cells::List,
-            "strings=text" => look.strings = Strings::Text,
-            "strings=stored" => look.strings = Strings::Stored,
-            "half=float16" => look.half = Half::Float16,
-            "half=float32" => look.half = Half::Float32,
-            "enums=values" => look.enums = Enums::Values,
-            "enums=dictionary" => look.enums = Enums::Dictionary,
-            "compounds=columns" => look.compounds = Compounds::Columns,
-            "compounds=struct" => look.compounds = Compounds::Struct,
+            "cells=tensor" => conversion.cells = Cells::Tensor,
+            "cells=list" => conversion.cells = Cells::List,
+            "strings=text" => conversion.strings = Strings::Text,
+            "strings=stored" => conversion.strings = Strings::Stored,
+            "half=float16" => conversion.half = Half::Float16,
+            "half=float32" => conversion.half = Half::Float32,
+            "enums=values" => conversion.enums = Enums::Values,
+            "enums=dictionary" => conversion.enums = Enums::Dictionary,
+            "compounds=columns" => conversion.compounds = Compounds::Columns,
+            "compounds=struct" => conversion.compounds = Compounds::Struct,
             other => {
                 let message = format!(
                     "{other}: there are cells=tensor|list, strings=text|stored, half=float16|float32, \
@@ -501,5 +501,5 @@ fn look(given: &[String]) -> PyResult<Look> {
             }
         }
     }
-    Ok(look)
+    Ok(conversion)
 }

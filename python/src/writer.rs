@@ -7,8 +7,8 @@ use crate::file::File;
 use crate::memory::look;
 use crate::names;
 use crate::node::Node;
-use hyperchunk::encode::Oldest;
-use hyperchunk::model::Selected;
+use hyperchunk::encode::LibVersion;
+use hyperchunk::model::RegionSelection;
 use hyperchunk::write::{self, CreateOptions, FileLayout, MemorySink, NodeId, Sync};
 use hyperchunk::{Error, Result};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -61,9 +61,9 @@ pub(crate) fn options(keywords: Option<&Bound<'_, PyDict>>) -> PyResult<CreateOp
     let given: Options = keywords.extract()?;
     let mut options = CreateOptions::default();
     let release = |name: &str| match name {
-        "v18" => Ok(Oldest::V18),
-        "v110" => Ok(Oldest::V110),
-        "v200" => Ok(Oldest::V200),
+        "v18" => Ok(LibVersion::V18),
+        "v110" => Ok(LibVersion::V110),
+        "v200" => Ok(LibVersion::V200),
         other => Err(unknown("release of HDF5", other)),
     };
     options.oldest = release(&given.oldest)?;
@@ -232,7 +232,7 @@ impl Writer {
     ) -> PyResult<Bound<'py, PyBytes>> {
         let element = self.run(py, |file| {
             let selection = choice.stored(&dims)?;
-            file.store_region(address, Selected { dims: Some(dims), selection })
+            file.store_region(address, RegionSelection { dims: Some(dims), selection })
         })?;
         warn(py, &self.file)?;
         Ok(PyBytes::new(py, &element))

@@ -13,6 +13,6 @@ pub mod view;
 pub use {arrow_array, arrow_buffer, arrow_schema};
 
 pub use hyperchunk::{Error, ErrorKind, Result};
-pub use types::{Cells, ColumnType, Compounds, Enums, Half, Look, Strings, datatype_of};
-pub use values::{attributes_from_metadata, attributes_to_metadata, columns_apart, write_column};
+pub use types::{Cells, ColumnType, Compounds, ConversionOptions, Enums, Half, Strings, datatype_from_field};
+pub use values::{attributes_from_metadata, attributes_to_metadata, split_members, write_column};
 pub use view::{Batches, Table, TableOptions};

@@ -14,7 +14,7 @@ use handles::Handle;
 use hyperchunk::codec;
 use hyperchunk::io::RemoteOptions;
 use hyperchunk::model::{Attribute, CharacterSet, Class, Dataspace, Datatype, Name, StringPadding};
-use hyperchunk::select::Choice;
+use hyperchunk::select::Selection;
 use hyperchunk::write::{CreateOptions, DatasetOptions, NewLayout, Writer};
 use hyperchunk::{Error, Result};
 use std::ffi::{c_char, c_int, c_uint, c_void};

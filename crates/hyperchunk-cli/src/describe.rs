@@ -1,7 +1,7 @@
 //! Short descriptions of datatypes, extents and layouts.
 
 use hyperchunk::Dataset;
-use hyperchunk::encode::Oldest;
+use hyperchunk::encode::LibVersion;
 use hyperchunk::model::{
     ByteOrder, Class, Dataspace, Datatype, Filter, Float, Layout, ReferenceKind, StringPadding,
 };
@@ -224,9 +224,9 @@ pub(crate) fn small_integer(datatype: &Datatype, bytes: &[u8]) -> Option<String>
 /// Returns the number of a release of HDF5.
 pub(crate) fn release(oldest: Oldest) -> &'static str {
     match oldest {
-        Oldest::V18 => "1.8",
-        Oldest::V110 => "1.10",
-        Oldest::V200 => "2.0",
+        LibVersion::V18 => "1.8",
+        LibVersion::V110 => "1.10",
+        LibVersion::V200 => "2.0",
     }
 }
 

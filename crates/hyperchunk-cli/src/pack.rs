@@ -5,7 +5,7 @@ use crate::describe;
 use crate::progress::{self, Progress};
 use crate::source::{SourceOptions, is_url};
 use clap::{Args, ValueEnum};
-use hyperchunk::encode::Oldest;
+use hyperchunk::encode::LibVersion;
 use hyperchunk::output;
 use hyperchunk::pack::{Chunking, Filtering, Input, PackOptions, PackPlan, PackReport, VerifyReport};
 use hyperchunk_udf::escape::escape;
@@ -142,9 +142,9 @@ impl Arguments {
         let mut options = PackOptions::default();
         options.oldest = match self.libver {
             Version::Auto => None,
-            Version::V18 => Some(Oldest::V18),
-            Version::V110 => Some(Oldest::V110),
-            Version::V200 => Some(Oldest::V200),
+            Version::V18 => Some(LibVersion::V18),
+            Version::V110 => Some(LibVersion::V110),
+            Version::V200 => Some(LibVersion::V200),
         };
         options.threads = self.threads;
         options.cloud = self.layout == Layout::Cloud;

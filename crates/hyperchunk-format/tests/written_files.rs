@@ -3,7 +3,7 @@
 
 use hyperchunk_format::encode::message::{self, attribute_info::AttributeInfo, link_info::LinkInfo};
 use hyperchunk_format::encode::object_header::{self, HeaderOptions, Message};
-use hyperchunk_format::encode::{Oldest, attributes, group, superblock};
+use hyperchunk_format::encode::{LibVersion, attributes, group, superblock};
 use hyperchunk_format::model::{
     Attribute, ByteOrder, CharacterSet, Class, Dataspace, Datatype, EnumMember, FillTime, FillValue,
     FillWhen, Layout, Link, LinkTarget, Member, ReferenceKind, StringPadding,
@@ -51,7 +51,7 @@ impl File {
     }
 
     /// Appends a scalar dataset of zeros with a scalar attribute of the same datatype.
-    fn dataset(&mut self, datatype: &Datatype, oldest: Oldest) -> u64 {
+    fn dataset(&mut self, datatype: &Datatype, oldest: LibVersion) -> u64 {
         let data = vec![0; usize::try_from(datatype.size).unwrap()];
         let layout = Layout::Compact { data: data.clone() };
         let allocation = message::fill_value::default_allocation(&layout);
@@ -84,7 +84,13 @@ impl File {
     }
 }
 
-fn attribute(name: &str, datatype: &Datatype, data: Vec<u8>, order: Option<u32>, oldest: Oldest) -> Vec<u8> {
+fn attribute(
+    name: &str,
+    datatype: &Datatype,
+    data: Vec<u8>,
+    order: Option<u32>,
+    oldest: LibVersion,
+) -> Vec<u8> {
     let dataspace = match (data.len() as u64) / datatype.size {
         1 => Dataspace::Scalar,
         count => Dataspace::Simple { dims: vec![count], max: vec![Some(count)] },
@@ -139,7 +145,7 @@ fn datatypes() -> Vec<Datatype> {
 
 #[test]
 fn datatypes_of_all_classes() {
-    for oldest in [Oldest::V18, Oldest::V110] {
+    for oldest in [LibVersion::V18, LibVersion::V110] {
         let mut file = File(vec![0; 48]);
         let mut links = Vec::new();
         for (number, datatype) in datatypes().iter().enumerate() {
@@ -176,7 +182,7 @@ fn attributes_in_heaps() {
             let name = format!("attribute {number}");
             let size = if number.is_multiple_of(100) { 70_000 } else { number as usize % 300 + 1 };
             let order = tracked.then_some(number);
-            let message = attribute(&name, &byte, vec![7; size], order, Oldest::V18);
+            let message = attribute(&name, &byte, vec![7; size], order, LibVersion::V18);
             (name.as_str().into(), order, message)
         };
         let all: Vec<_> = (0..500).map(one).collect();

@@ -5,7 +5,7 @@ use crate::filter::{ChunkBuffer, FilterArguments, FilterClass, REVERSE, filter_e
 use crate::guard::guard_in;
 use crate::library::Library;
 use crate::{Error, ErrorKind, Result};
-use hyperchunk_format::codec::{Codec, Context, EncodeContext, Encoded, Snappy};
+use hyperchunk_format::codec::{Codec, Context, EncodeContext, EncodeOutcome, Snappy};
 use hyperchunk_format::thread_state::with_state;
 use std::cell::RefCell;
 use std::ffi::{c_int, c_uint, c_void};
@@ -98,8 +98,8 @@ fn apply(flags: c_uint, parameters: &[c_uint], input: &[u8], output: &mut Vec<u8
         let done =
             Snappy.encode(input, output, &context).map_err(|error| convert_error(&error, "a chunk"))?;
         return Ok(match done {
-            Encoded::Written(length) => Some(length),
-            Encoded::Same | Encoded::Refused => None,
+            EncodeOutcome::Written(length) => Some(length),
+            EncodeOutcome::Same | EncodeOutcome::Refused => None,
         });
     }
     let context = Context { parameters, expected: None, limit: MAX_CHUNK_BYTES };

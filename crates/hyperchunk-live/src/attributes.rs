@@ -1,6 +1,6 @@
 //! Attributes as inputs of functions, through the engine: small, read whole and passed by value.
 
-use crate::{expression, inputs, of_function};
+use crate::{expression, inputs, to_udf_error};
 use hyperchunk::File;
 use hyperchunk::convert::Conversion;
 use hyperchunk::model::{Attribute, Class, Dataspace, Datatype, StringPadding};
@@ -39,7 +39,7 @@ pub(crate) fn open(file: &File, record: &Record, slot: &Slot) -> Result<Input> {
         let attribute = object.attribute(name.as_bytes())?;
         Ok(attribute.map(|attribute| (object, attribute)))
     };
-    let Some((object, attribute)) = found().map_err(|error: hyperchunk::Error| of_function(&error))? else {
+    let Some((object, attribute)) = found().map_err(|error: hyperchunk::Error| to_udf_error(&error))? else {
         return fail(ErrorKind::NotFound, "there is no such attribute in the file");
     };
     let dims = match &attribute.dataspace {
@@ -60,7 +60,7 @@ pub(crate) fn open(file: &File, record: &Record, slot: &Slot) -> Result<Input> {
             let mut sequences = object.file().sequences();
             let text = |element| sequences.string(element).map(<[u8]>::to_vec);
             let texts: Result<Vec<_>, _> = elements.map(text).collect();
-            Some(texts.map_err(|error| of_function(&error))?)
+            Some(texts.map_err(|error| to_udf_error(&error))?)
         }
         _ => None,
     };
@@ -72,7 +72,7 @@ pub(crate) fn open(file: &File, record: &Record, slot: &Slot) -> Result<Input> {
             None => return fail(ErrorKind::Invalid, "it is no number now; attach the expression again"),
         },
         (None, _) => {
-            let (element, memory) = inputs::in_memory(&attribute.datatype)?;
+            let (element, memory) = inputs::memory_type(&attribute.datatype)?;
             (element, memory, None)
         }
     };
@@ -114,6 +114,6 @@ impl Input {
         let conversion = Conversion::new(&self.attribute.datatype, &self.memory);
         let count = to.len() / size;
         let converted = conversion.and_then(|conversion| conversion.run(&self.attribute.data, to, count));
-        converted.map_err(|error| of_function(&error))
+        converted.map_err(|error| to_udf_error(&error))
     }
 }

@@ -1,7 +1,7 @@
 //! Chunked inputs, for a reader that accesses a file both through libhdf5 and as bytes.
 
 use crate::inputs;
-use crate::of_function;
+use crate::to_udf_error;
 use hyperchunk::live::on_this_thread;
 use hyperchunk::model::Datatype;
 use hyperchunk::{Dataset, File};
@@ -34,10 +34,10 @@ impl ChunkedInput {
                 .zip(&record.chunk)
                 .zip(dataset.dims())
                 .all(|((chunk, block), whole)| block % chunk == 0 || block >= whole);
-        if !inputs::lies_in(file, &dataset) || slot.datatype.has_pointers() || (cut && !aligned) {
+        if !inputs::is_stored_in(file, &dataset) || slot.datatype.has_pointers() || (cut && !aligned) {
             return None;
         }
-        let (_, memory) = inputs::in_memory(dataset.datatype()).ok()?;
+        let (_, memory) = inputs::memory_type(dataset.datatype()).ok()?;
         Some(ChunkedInput { dataset, memory, slot: slot.clone(), cut })
     }
 
@@ -66,8 +66,8 @@ impl ChunkedInput {
     pub fn read(&self, (offset, shape): (&[u64], &[u64]), to: &mut [u8]) -> Result<()> {
         let to = self.bytes(shape).and_then(|bytes| to.get_mut(..bytes));
         let to = to.ok_or_else(|| Error::new(ErrorKind::Worker, "no room for an input"))?;
-        let block = inputs::choice(offset, shape);
-        self.dataset.read_as(&block, &self.memory, to).map_err(|error| of_function(&error))
+        let block = inputs::block_selection(offset, shape);
+        self.dataset.read_as(&block, &self.memory, to).map_err(|error| to_udf_error(&error))
     }
 
     /// Reads a part, on this thread.

@@ -4,11 +4,11 @@
 //! The worker gets memory for one block. The device then copies the computed block to its place in the
 //! caller's array, which no worker can access.
 
-use crate::evaluate::{Inputs, calls, planned};
+use crate::evaluate::{Inputs, calls, plan_chunk};
 use crate::inputs::allowed;
-use crate::of_engine;
 use crate::plan::Plan;
-use hyperchunk::select::Choice;
+use crate::to_engine_error;
+use hyperchunk::select::Selection;
 use hyperchunk::{Dataset, StoredBox, StoredPiece};
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::error::Error;
@@ -17,7 +17,7 @@ use hyperchunk_udf::stub::Stub;
 use std::os::fd::{AsFd as _, OwnedFd};
 
 /// Number of stubs to read at once.
-const NOTES: usize = 4096;
+const STUBS_PER_READ: usize = 4096;
 
 /// Device with an array that receives a live dataset.
 pub trait Device {
@@ -52,9 +52,13 @@ pub enum Computed {
 ///
 /// # Errors
 /// Errors of reading it, and of the device.
-pub fn compute<D: Device>(dataset: &Dataset, choice: &Choice, device: &mut D) -> Result<Computed, D::Error> {
+pub fn compute<D: Device>(
+    dataset: &Dataset,
+    selection: &Selection,
+    device: &mut D,
+) -> Result<Computed, D::Error> {
     let not = |why: &str| Ok(Computed::Not(why.to_owned()));
-    let Some(found) = dataset.live_box(choice)? else {
+    let Some(found) = dataset.live_box(selection)? else {
         return not("the selection is no box of chunks that a function computes");
     };
     let notes = notes(dataset, &found)?;
@@ -62,7 +66,7 @@ pub fn compute<D: Device>(dataset: &Dataset, choice: &Choice, device: &mut D) ->
     if Stub::parse(first).is_err() {
         return not("it is not of Hyperchunk's own format");
     }
-    let (first, plan) = planned(dataset, first).map_err(|error| dataset.name(of_engine(&error)))?;
+    let (first, plan) = plan_chunk(dataset, first).map_err(|error| dataset.name(to_engine_error(&error)))?;
     let record = &plan.record;
     if record.backend != Backend::Cuda {
         return Ok(Computed::Not(format!(
@@ -86,7 +90,8 @@ pub fn compute<D: Device>(dataset: &Dataset, choice: &Choice, device: &mut D) ->
         Err(why) => return Ok(Computed::Not(why)),
     };
     let file = dataset.object().file();
-    let failed = |plan: &Plan, error: &Error| D::Error::from(dataset.name(of_engine(&plan.explain(error))));
+    let failed =
+        |plan: &Plan, error: &Error| D::Error::from(dataset.name(to_engine_error(&plan.explain(error))));
     let (calls, inputs) = (calls(file, &plan), Inputs { file, plan: &plan });
     let lent = calls.lend(&inputs, memory.as_fd(), room).map_err(|error| {
         plan.note(Some(&error));
@@ -134,9 +139,9 @@ fn notes(dataset: &Dataset, found: &StoredBox) -> Result<Vec<Vec<u8>>, hyperchun
         usize::try_from(range).unwrap_or(usize::MAX)
     };
     let mut notes: Vec<Vec<u8>> = found.pieces.iter().map(|piece| vec![0; length(piece)]).collect();
-    for (number, notes) in notes.chunks_mut(NOTES).enumerate() {
+    for (number, notes) in notes.chunks_mut(STUBS_PER_READ).enumerate() {
         let places = notes.iter_mut().enumerate();
-        let places = places.map(|(place, note)| (number * NOTES + place, note.as_mut_slice()));
+        let places = places.map(|(place, note)| (number * STUBS_PER_READ + place, note.as_mut_slice()));
         dataset.read_pieces(found, places.collect())?;
     }
     Ok(notes)

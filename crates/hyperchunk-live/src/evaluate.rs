@@ -1,7 +1,7 @@
 //! Computation of one chunk.
 
-use crate::plan::{self, Plan, about_input};
-use crate::{expression, inputs, stored, texts};
+use crate::plan::{self, Plan, name_input};
+use crate::{expression, inputs, stored, vlen_strings};
 use hyperchunk::live::spent;
 use hyperchunk::{Dataset, File};
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// Computes the chunk of `stub`.
 pub(crate) fn chunk(dataset: &Dataset, stub: &[u8], to: &mut [u8]) -> Result<()> {
-    let (stub, plan) = planned(dataset, stub)?;
+    let (stub, plan) = plan_chunk(dataset, stub)?;
     let account = spent();
     let before = account.as_ref().map_or(Duration::ZERO, |account| account.so_far());
     if before > Duration::from_secs(plan.profile.limits.read_s) {
@@ -41,7 +41,7 @@ pub(crate) fn chunk(dataset: &Dataset, stub: &[u8], to: &mut [u8]) -> Result<()>
 }
 
 /// Parses the stub in a chunk, and returns it with its plan.
-pub(crate) fn planned(dataset: &Dataset, stub: &[u8]) -> Result<(Stub, Arc<Plan>)> {
+pub(crate) fn plan_chunk(dataset: &Dataset, stub: &[u8]) -> Result<(Stub, Arc<Plan>)> {
     let about = |error: Error| {
         let file = dataset.object().file().path().map(|path| path.display().to_string()).unwrap_or_default();
         error.about(format!("{file}:{}", dataset.object().path().unwrap_or_default()))
@@ -50,7 +50,7 @@ pub(crate) fn planned(dataset: &Dataset, stub: &[u8]) -> Result<(Stub, Arc<Plan>
         let message = "live datasets are not computed on big-endian machines yet";
         return Err(about(Error::new(ErrorKind::Unsupported, message)));
     }
-    let (stub, legacy) = noted(dataset, stub).map_err(about)?;
+    let (stub, legacy) = parse_stub(dataset, stub).map_err(about)?;
     let plan = plan::of(dataset, &stub, legacy.as_ref())?;
     Ok((stub, plan))
 }
@@ -66,7 +66,7 @@ fn noted(dataset: &Dataset, bytes: &[u8]) -> Result<(Stub, Option<LegacyDataset>
         ));
     }
     let stub = Stub::parse(bytes)?;
-    if !plan::is_of(dataset, &stub) {
+    if !plan::matches_stub(dataset, &stub) {
         let message = "the chunk holds the stub of another live dataset than the one that is read";
         return Err(Error::new(ErrorKind::Invalid, message));
     }
@@ -109,17 +109,17 @@ impl Reader for Inputs<'_> {
     }
 
     fn input(&self, slot: &Slot, part: &Block, to: &mut [u8]) -> Result<()> {
-        inputs::read(self.file, &self.plan.record, slot, part, to).map_err(|error| about_input(&error, slot))
+        inputs::read(self.file, &self.plan.record, slot, part, to).map_err(|error| name_input(&error, slot))
     }
 
     fn stored(&self, slot: &Slot, part: &Block, decodes: DecodeSupport, to: &mut [u8]) -> Result<u64> {
         let stored = stored::read(self.file, &self.plan.record, slot, part, decodes, to);
-        stored.map_err(|error| about_input(&error, slot))
+        stored.map_err(|error| name_input(&error, slot))
     }
 
     fn strings(&self, slot: &Slot, part: &Block, left: u64) -> Result<Box<dyn Strings>> {
-        let texts = texts::read(self.file, self.plan, slot, part, left);
-        Ok(Box::new(texts.map_err(|error| about_input(&error, slot))?))
+        let texts = vlen_strings::read(self.file, self.plan, slot, part, left);
+        Ok(Box::new(texts.map_err(|error| name_input(&error, slot))?))
     }
 }
 

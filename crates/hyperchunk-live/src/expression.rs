@@ -1,8 +1,8 @@
 //! Expressions: computed in this process, without a worker.
 
 use crate::attributes;
-use crate::of_function;
-use crate::plan::{self, Plan, about_input};
+use crate::plan::{self, Plan, name_input};
+use crate::to_udf_error;
 use hyperchunk::model::{Class, Datatype};
 use hyperchunk::{Dataset, File};
 use hyperchunk_udf::datatype::ElementType;
@@ -20,7 +20,7 @@ thread_local! {
 }
 
 /// Maximum size in bytes of a buffer that a thread keeps between two chunks.
-const MAX_KEPT: usize = 32 << 20;
+const MAX_CACHED_BYTES: usize = 32 << 20;
 
 #[derive(Default)]
 struct Memory {
@@ -38,7 +38,7 @@ pub(crate) fn prepare(file: &File, record: &Record) -> Result<Program> {
             }),
             None => open(file, record, slot).map(|input| input.kind),
         };
-        kind.map_err(|e| about_input(&e, slot))
+        kind.map_err(|e| name_input(&e, slot))
     };
     let kinds = record.inputs.iter().map(kind).collect::<Result<Vec<_>>>()?;
     Program::from_record(record, &kinds)
@@ -76,7 +76,7 @@ pub(crate) fn compute(
             let bytes = match window.and_then(|window| window.part(slot, block.0, block.1)) {
                 Some(bytes) => bytes,
                 None => {
-                    read(file, record, slot, block, buffer).map_err(|error| about_input(&error, slot))?;
+                    read(file, record, slot, block, buffer).map_err(|error| name_input(&error, slot))?;
                     buffer.as_slice()
                 }
             };
@@ -90,8 +90,8 @@ pub(crate) fn compute(
         program.evaluate_in_pieces(&inputs, as_output_bytes(block), scratch, &mut go_on)?;
         record.place_bytes(shape, block, as_output_bytes(chunk))
     })();
-    memory.inputs.retain(|buffer| buffer.capacity() <= MAX_KEPT);
-    if memory.block.capacity() > MAX_KEPT {
+    memory.inputs.retain(|buffer| buffer.capacity() <= MAX_CACHED_BYTES);
+    if memory.block.capacity() > MAX_CACHED_BYTES {
         memory.block = Vec::new();
     }
     // At exit it may be destroyed already.
@@ -116,7 +116,7 @@ pub(crate) fn dataset(file: &File, record: &Record, slot: &Slot) -> Result<Datas
 fn open(file: &File, record: &Record, slot: &Slot) -> Result<Input> {
     let path = format!("/{}", slot.name.trim_start_matches('/'));
     let found = file.root().and_then(|root| root.named("/").group()?.get(path.as_bytes())?.dataset());
-    let dataset = found.map_err(|error| of_function(&error))?;
+    let dataset = found.map_err(|error| to_udf_error(&error))?;
     crate::inputs::not_null(&dataset)?;
     let number = number(dataset.datatype());
     match number {

@@ -1,13 +1,13 @@
 //! Inputs of functions, read through the engine.
 
 use crate::attributes;
-use crate::of_function;
+use crate::to_udf_error;
 use hyperchunk::ExternalPolicy;
 use hyperchunk::live::{on_this_thread, with_inputs};
 use hyperchunk::model::{
     ByteOrder, CharacterSet, Class, Dataspace, Datatype, EnumMember, Layout, Member, StringPadding,
 };
-use hyperchunk::select::{Axis, Choice};
+use hyperchunk::select::{Axis, Selection};
 use hyperchunk::{Dataset, File};
 use hyperchunk_udf::datatype::{Datatype as Element, ElementType, MAX_DEPTH};
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
@@ -18,14 +18,14 @@ use hyperchunk_udf::record::{Block, Record, Slot, byte_size};
 /// Returns the element type in memory, as functions see it, and the datatype as which the engine reads it.
 /// Small floats become `float`, enumerations their integers, compounds C structures. For an element with
 /// variable-length strings, the engine reads the members packed, with the file's handles of the strings;
-/// [`texts`] builds the element from them.
+/// [`vlen_strings`] builds the element from them.
 ///
 /// `Unsupported`, with the member.
-pub(crate) fn in_memory(datatype: &Datatype) -> Result<(Element, Datatype)> {
-    in_memory_at(datatype, 0)
+pub(crate) fn memory_type(datatype: &Datatype) -> Result<(Element, Datatype)> {
+    memory_type_at(datatype, 0)
 }
 
-fn in_memory_at(datatype: &Datatype, depth: usize) -> Result<(Element, Datatype)> {
+fn memory_type_at(datatype: &Datatype, depth: usize) -> Result<(Element, Datatype)> {
     let unsupported = |message: &str| Err(Error::new(ErrorKind::Unsupported, message));
     if depth > MAX_DEPTH {
         return unsupported("its datatype has too many levels");
@@ -42,7 +42,7 @@ fn in_memory_at(datatype: &Datatype, depth: usize) -> Result<(Element, Datatype)
         (Class::Integer { signed: false, .. }, 4) => number(ElementType::UInt32),
         (Class::Integer { signed: false, .. }, 8) => number(ElementType::UInt64),
         (Class::Enum { base, .. }, _) if matches!(base.class, Class::Integer { .. }) => {
-            in_memory_at(base, depth + 1)?
+            memory_type_at(base, depth + 1)?
         }
         (Class::String { charset, .. }, size) => {
             let class = Class::String { padding: StringPadding::NullPadded, charset: *charset };
@@ -51,7 +51,7 @@ fn in_memory_at(datatype: &Datatype, depth: usize) -> Result<(Element, Datatype)
         }
         (Class::Compound { members }, _) => compound(members, depth)?,
         (Class::Array { dims, base }, _) => {
-            let (element, memory) = in_memory_at(base, depth + 1)?;
+            let (element, memory) = memory_type_at(base, depth + 1)?;
             let element = Element::array(element, dims.clone())?;
             let size = memory.size.saturating_mul(wide(element.elements()));
             (element, Datatype { size, class: Class::Array { dims: dims.clone(), base: Box::new(memory) } })
@@ -68,7 +68,7 @@ fn compound(members: &[Member], depth: usize) -> Result<(Element, Datatype)> {
             return Err(Error::new(ErrorKind::Unsupported, "a member has a name that is not UTF-8"));
         };
         let about = |e: Error| Error::new(e.kind(), format!("member {:?}: {e}", escape(&name, 80)));
-        let (element, memory) = in_memory_at(&member.datatype, depth + 1).map_err(about)?;
+        let (element, memory) = memory_type_at(&member.datatype, depth + 1).map_err(about)?;
         list.push((name, element));
         types.push(memory);
     }
@@ -114,8 +114,8 @@ pub(crate) fn number(element: ElementType) -> (Element, Datatype) {
 ///
 /// # Errors
 /// `Unsupported` for other datatypes.
-pub(crate) fn as_in_file(datatype: &Datatype) -> Result<Element> {
-    let (element, memory) = in_memory(datatype)?;
+pub(crate) fn file_type(datatype: &Datatype) -> Result<Element> {
+    let (element, memory) = memory_type(datatype)?;
     let is_structure = element != Element::Pointer && element.has_pointers();
     if !is_structure && padded(datatype) == memory {
         return Ok(element);
@@ -180,7 +180,7 @@ pub(crate) fn is_stored_as(datatype: &Datatype, wanted: &Element) -> bool {
                 && !matches!(padding, StringPadding::SpacePadded)
                 && (is_utf8 || matches!(wanted, Element::Text(_)))
         }
-        _ => in_memory(datatype).is_ok_and(|(element, memory)| element == *wanted && memory == *datatype),
+        _ => memory_type(datatype).is_ok_and(|(element, memory)| element == *wanted && memory == *datatype),
     }
 }
 
@@ -191,9 +191,9 @@ pub(crate) fn is_stored_as(datatype: &Datatype, wanted: &Element) -> bool {
 pub(crate) fn slot(file: &File, name: &str, exact: bool) -> Result<Slot> {
     let read = || {
         let dataset = find(file, name)?;
-        let (datatype, _) = in_memory(dataset.datatype())?;
+        let (datatype, _) = memory_type(dataset.datatype())?;
         if exact && datatype.flat_number().is_none() {
-            as_in_file(dataset.datatype())?;
+            file_type(dataset.datatype())?;
         }
         Ok(Slot { name: name.to_owned(), datatype, dims: dataset.dims().to_vec() })
     };
@@ -203,7 +203,7 @@ pub(crate) fn slot(file: &File, name: &str, exact: bool) -> Result<Slot> {
 fn find(file: &File, name: &str) -> Result<Dataset> {
     let path = format!("/{}", name.trim_start_matches('/'));
     let found = file.root().and_then(|root| root.named("/").group()?.get(path.as_bytes())?.dataset());
-    found.map_err(|error| of_function(&error))
+    found.map_err(|error| to_udf_error(&error))
 }
 
 /// Refuses an input with a null dataspace, which has no dimensions, like a scalar.
@@ -225,7 +225,7 @@ pub(crate) fn open(file: &File, record: &Record, slot: &Slot) -> Result<Dataset>
     }
     let dataset = find(file, &slot.name)?;
     not_null(&dataset)?;
-    let (element, _) = in_memory(dataset.datatype())?;
+    let (element, _) = memory_type(dataset.datatype())?;
     if !record.fits(slot, dataset.dims()) || element != slot.datatype {
         let message = format!(
             "it is {} {:?} now, and was {} {:?} when the function was attached; attach it again",
@@ -250,7 +250,7 @@ pub(crate) fn allowed<T>(profile: &Profile, read: impl FnOnce() -> T) -> T {
 }
 
 /// True if the values of a dataset are stored in this file, and do not depend on other files.
-pub(crate) fn lies_in(file: &File, dataset: &Dataset) -> bool {
+pub(crate) fn is_stored_in(file: &File, dataset: &Dataset) -> bool {
     dataset.external().is_empty()
         && dataset.store().is_none()
         && !dataset.is_live()
@@ -261,10 +261,10 @@ pub(crate) fn lies_in(file: &File, dataset: &Dataset) -> bool {
 /// Returns the file offset of an input that a worker may map: contiguous and of native type.
 pub(crate) fn place(file: &File, slot: &Slot, dataset: &Dataset) -> Option<u64> {
     let Layout::Contiguous { address: Some(address), .. } = dataset.layout() else { return None };
-    let plain = lies_in(file, dataset)
+    let plain = is_stored_in(file, dataset)
         && dataset.dims() == slot.dims
         && !slot.datatype.has_pointers()
-        && in_memory(dataset.datatype()).is_ok_and(|(_, memory)| memory == *dataset.datatype());
+        && memory_type(dataset.datatype()).is_ok_and(|(_, memory)| memory == *dataset.datatype());
     let offset = file.superblock().base.checked_add(*address)?;
     let inside = offset.checked_add(slot.bytes()).is_some_and(|end| end <= file.size());
     (plain && inside && offset % slot.datatype.align() as u64 == 0).then_some(offset)
@@ -286,15 +286,15 @@ pub(crate) fn read(
     let bytes = usize::try_from(byte_size(shape, &slot.datatype)).ok().and_then(|bytes| to.get_mut(..bytes));
     let to =
         bytes.ok_or_else(|| Error::new(ErrorKind::Worker, format!("no room for a block of {shape:?}")))?;
-    let (_, memory) = in_memory(dataset.datatype())?;
+    let (_, memory) = memory_type(dataset.datatype())?;
     read_block(&dataset, &memory, (offset, shape), to)
 }
 
 /// Converts a block to a selection.
-pub(crate) fn choice(offset: &[u64], shape: &[u64]) -> Choice {
+pub(crate) fn block_selection(offset: &[u64], shape: &[u64]) -> Selection {
     let axes =
         offset.iter().zip(shape).map(|(&start, &count)| Axis::range(start..start.saturating_add(count)));
-    if shape.is_empty() { Choice::All } else { Choice::Axes(axes.collect()) }
+    if shape.is_empty() { Selection::All } else { Selection::Axes(axes.collect()) }
 }
 
 /// Reads a block of a dataset.
@@ -304,7 +304,7 @@ pub(crate) fn read_block(
     (offset, shape): (&[u64], &[u64]),
     to: &mut [u8],
 ) -> Result<()> {
-    let block = choice(offset, shape);
+    let block = block_selection(offset, shape);
     let mut read = || dataset.read_as(&block, memory, to);
     // Computed datasets stay on this thread, whose state tracks the computations in progress. Datasets with
     // parts in other files stay, too, because this thread's policy decides which files may be opened.
@@ -312,5 +312,5 @@ pub(crate) fn read_block(
         || matches!(dataset.layout(), Layout::Virtual { .. })
         || !dataset.external().is_empty()
         || dataset.store().is_some();
-    if computed { on_this_thread(read) } else { read() }.map_err(|error| of_function(&error))
+    if computed { on_this_thread(read) } else { read() }.map_err(|error| to_udf_error(&error))
 }

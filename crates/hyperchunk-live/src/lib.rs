@@ -13,7 +13,7 @@ pub mod observe;
 mod plan;
 mod sources;
 mod stored;
-mod texts;
+mod vlen_strings;
 
 pub use chunked::ChunkedInput;
 
@@ -22,21 +22,21 @@ use hyperchunk::{Dataset, Error, ErrorKind, Result};
 
 /// Registers the evaluator of live datasets with the engine. Call it once a process.
 pub fn enable() {
-    set_evaluator(&Functions);
+    set_evaluator(&WorkerEvaluator);
     hyperchunk_udf::host::set_interrupt(hyperchunk::io::is_interrupted);
 }
 
 /// Evaluator that runs functions in workers.
-struct Functions;
+struct WorkerEvaluator;
 
-impl Evaluator for Functions {
+impl Evaluator for WorkerEvaluator {
     fn evaluate(&self, dataset: &Dataset, stub: &[u8], chunk: &mut [u8]) -> Result<()> {
-        evaluate::chunk(dataset, stub, chunk).map_err(|error| of_engine(&error))
+        evaluate::chunk(dataset, stub, chunk).map_err(|error| to_engine_error(&error))
     }
 }
 
 /// Converts to an error of the engine. The message already names the file and the dataset.
-fn of_engine(error: &hyperchunk_udf::error::Error) -> Error {
+fn to_engine_error(error: &hyperchunk_udf::error::Error) -> Error {
     use hyperchunk_udf::error::ErrorKind as Kind;
     let kind = match error.kind() {
         Kind::Refused | Kind::Violation | Kind::Key => ErrorKind::Refused,
@@ -51,7 +51,7 @@ fn of_engine(error: &hyperchunk_udf::error::Error) -> Error {
 }
 
 /// Converts to an error of live datasets.
-fn of_function(error: &Error) -> hyperchunk_udf::error::Error {
+fn to_udf_error(error: &Error) -> hyperchunk_udf::error::Error {
     use hyperchunk_udf::error::ErrorKind as Kind;
     let kind = match error.kind() {
         ErrorKind::Refused => Kind::Refused,

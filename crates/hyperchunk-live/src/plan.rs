@@ -1,6 +1,6 @@
 //! Plans for computing the chunks of a live dataset in an open file: checked once, used for each chunk.
 
-use crate::of_function;
+use crate::to_udf_error;
 use crate::{expression, inputs, sources, stored};
 use hyperchunk::model::{Class, Dataspace};
 use hyperchunk::{Dataset, File};
@@ -24,7 +24,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::sync::{Arc, Mutex};
 
 /// Maximum number of cached plans, over all files.
-const KEPT: usize = 64;
+const MAX_CACHED_PLANS: usize = 64;
 
 /// Plan for the live dataset of an open file.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ pub(crate) fn of(dataset: &Dataset, stub: &Stub, legacy: Option<&LegacyDataset>)
     }
     let plan = Arc::new(Plan::new(dataset, stub, legacy)?);
     if let Some(mut plans) = cache(&PLANS) {
-        if plans.len() >= KEPT {
+        if plans.len() >= MAX_CACHED_PLANS {
             plans.remove(0);
         }
         plans.push(Arc::clone(&plan));
@@ -91,7 +91,7 @@ impl Plan {
         let shown = file.options().shown_as.as_ref().map(|path| path.display().to_string());
         let named = |error: Error| error.about(format!("{file_path}:{name}"));
         let verified = match legacy {
-            Some(legacy) => of_legacy(dataset, legacy),
+            Some(legacy) => record_from_legacy(dataset, legacy),
             None => verified(dataset, stub),
         };
         let (record, signer) = verified.map_err(|error| {
@@ -168,7 +168,7 @@ impl Plan {
         let chunk = dataset.chunked().map(|chunked| chunked.dims.clone()).unwrap_or_default();
         let wanted = &record.output.datatype;
         let fits = if self.legacy {
-            inputs::as_in_file(dataset.datatype())? == *wanted
+            inputs::file_type(dataset.datatype())? == *wanted
         } else {
             inputs::is_stored_as(dataset.datatype(), wanted)
         };
@@ -202,8 +202,8 @@ impl Plan {
                 Backend::Expression => expression::dataset(file, record, input),
                 _ => inputs::open(file, record, input),
             };
-            let opened = open.map_err(|error| about_input(&error, input))?;
-            constant &= record.is_cut(input) || inputs::lies_in(file, &opened);
+            let opened = open.map_err(|error| name_input(&error, input))?;
+            constant &= record.is_cut(input) || inputs::is_stored_in(file, &opened);
             let whole_pieces = !record.is_cut(input) || record.blocks_are_pieces();
             let source = match inputs::place(file, input, &opened) {
                 // Cached results are keyed by the bytes of their inputs, so these must be read.
@@ -317,14 +317,14 @@ fn of_legacy(dataset: &Dataset, legacy: &LegacyDataset) -> Result<(Record, Optio
     let slots = |names: &[String]| {
         names.iter().map(|name| inputs::slot(file, name, exact)).collect::<Result<Vec<_>>>()
     };
-    let datatype = inputs::as_in_file(dataset.datatype())?;
+    let datatype = inputs::file_type(dataset.datatype())?;
     let record =
         legacy.record(dataset.dims().to_vec(), datatype, slots(&legacy.inputs)?, slots(&legacy.scratch)?)?;
     Ok((record, legacy.fingerprint()))
 }
 
 /// Adds the name of the input to an error.
-pub(crate) fn about_input(error: &Error, input: &Slot) -> Error {
+pub(crate) fn name_input(error: &Error, input: &Slot) -> Error {
     Error::new(error.kind(), format!("input {:?}: {error}", escape(&input.name, 80)))
 }
 
@@ -335,7 +335,7 @@ fn record_of(dataset: &Dataset) -> Result<Vec<u8>> {
     {
         return Ok(record.to_vec());
     }
-    let attribute = dataset.object().attribute(ATTRIBUTE.as_bytes()).map_err(|error| of_function(&error))?;
+    let attribute = dataset.object().attribute(ATTRIBUTE.as_bytes()).map_err(|error| to_udf_error(&error))?;
     let Some(attribute) = attribute else {
         let message = format!(
             "it has no record (in its first chunk or in the attribute {ATTRIBUTE}): it was removed, or the dataset was only partly copied"
@@ -346,7 +346,7 @@ fn record_of(dataset: &Dataset) -> Result<Vec<u8>> {
     let bytes = match attribute.datatype.class {
         Class::String { .. } if matches!(attribute.dataspace, Dataspace::Scalar) => Some(attribute.data),
         Class::VlenString { .. } if matches!(attribute.dataspace, Dataspace::Scalar) => {
-            Some(sequences.string(&attribute.data).map_err(|error| of_function(&error))?.to_vec())
+            Some(sequences.string(&attribute.data).map_err(|error| to_udf_error(&error))?.to_vec())
         }
         _ => None,
     };
@@ -359,7 +359,7 @@ fn record_of(dataset: &Dataset) -> Result<Vec<u8>> {
 }
 
 /// True if the client data of the dataset's filter contain the stub's id.
-pub(crate) fn is_of(dataset: &Dataset, stub: &Stub) -> bool {
+pub(crate) fn matches_stub(dataset: &Dataset, stub: &Stub) -> bool {
     client_data(dataset)
         .is_some_and(|words| words.first() == Some(&1) && words.get(1..) == Some(&stub.id.to_words()[..]))
 }

@@ -1,6 +1,6 @@
 //! Other files on which an input depends, found through the engine.
 
-use crate::of_function;
+use crate::to_udf_error;
 use hyperchunk::model::{LinkTarget, SourceName};
 use hyperchunk::{File, model::ObjectKind};
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
@@ -8,7 +8,7 @@ use hyperchunk_udf::record::{Record, Slot};
 use hyperchunk_udf::sources::{Sources, Target};
 
 /// Maximum depth of nested virtual datasets.
-const DEPTH: usize = 16;
+const MAX_DEPTH: usize = 16;
 
 /// Fails if an input depends on other files than its record lists.
 pub(crate) fn check(file: &File, record: &Record, input: &Slot) -> Result<()> {
@@ -19,11 +19,11 @@ pub(crate) fn check(file: &File, record: &Record, input: &Slot) -> Result<()> {
 }
 
 fn object(file: &File, path: &[u8], found: &mut Sources, depth: usize) -> Result<()> {
-    let root = file.root().and_then(|root| root.group()).map_err(|error| of_function(&error))?;
+    let root = file.root().and_then(|root| root.group()).map_err(|error| to_udf_error(&error))?;
     let followed = found.follow(path, |at| {
         let link = match root.link_at(at) {
             Err(error) if error.kind() == hyperchunk::ErrorKind::NotFound => None,
-            link => link.map_err(|error| of_function(&error))?,
+            link => link.map_err(|error| to_udf_error(&error))?,
         };
         Ok(match link.map(|link| link.target) {
             Some(LinkTarget::Soft(path)) => Target::Soft(path.as_bytes().to_vec()),
@@ -39,7 +39,7 @@ fn object(file: &File, path: &[u8], found: &mut Sources, depth: usize) -> Result
     if object.kind() != ObjectKind::Dataset {
         return Ok(());
     }
-    let dataset = object.dataset().map_err(|error| of_function(&error))?;
+    let dataset = object.dataset().map_err(|error| to_udf_error(&error))?;
     // The logs of a store belong to its file.
     if dataset.store().is_some() {
         return Ok(());
@@ -47,12 +47,12 @@ fn object(file: &File, path: &[u8], found: &mut Sources, depth: usize) -> Result
     for raw in dataset.external() {
         found.add(raw.name.as_bytes(), b"");
     }
-    if depth >= DEPTH && !dataset.mappings().is_empty() {
-        let message = format!("virtual datasets are made of each other more than {DEPTH} deep");
+    if depth >= MAX_DEPTH && !dataset.mappings().is_empty() {
+        let message = format!("virtual datasets are made of each other more than {MAX_DEPTH} deep");
         return Err(Error::new(ErrorKind::Limit, message));
     }
     for mapping in dataset.mappings() {
-        let (other, source) = (written(&mapping.file), written(&mapping.dataset));
+        let (other, source) = (source_path(&mapping.file), source_path(&mapping.dataset));
         if other == b"." {
             let path = [b"/", source.as_slice()].concat();
             self::object(file, &path, found, depth + 1)?;
@@ -64,7 +64,7 @@ fn object(file: &File, path: &[u8], found: &mut Sources, depth: usize) -> Result
 }
 
 /// Returns the name of a source, as written in the file if it is a printf-style name.
-fn written(name: &SourceName) -> Vec<u8> {
+fn source_path(name: &SourceName) -> Vec<u8> {
     match name.parts.as_slice() {
         [one] => one.as_bytes().to_vec(),
         parts => {

@@ -1,7 +1,7 @@
 //! Stored inputs: chunks passed unchanged to workers that decode them.
 
-use crate::inputs::{choice, in_memory, open};
-use crate::of_function;
+use crate::inputs::{block_selection, memory_type, open};
+use crate::to_udf_error;
 use hyperchunk::model::{ByteOrder, Class, Datatype, Layout};
 use hyperchunk::{Dataset, File};
 use hyperchunk_udf::error::Result;
@@ -23,7 +23,7 @@ fn needed(dataset: &Dataset) -> Option<DecodeSupport> {
 /// Returns the unit size in bytes of a byte swap from stored to memory order; 1 if no swap is needed, `None`
 /// if a swap is not sufficient.
 fn reversed(stored: &Datatype) -> Option<u32> {
-    let (_, memory) = in_memory(stored).ok()?;
+    let (_, memory) = memory_type(stored).ok()?;
     if memory == *stored {
         return Some(1);
     }
@@ -60,7 +60,7 @@ pub(crate) fn read(
     let dataset = open(file, record, slot)?;
     let needed = needed(&dataset).filter(|needed| *needed <= decodes);
     let (Some(_), Some(swap)) = (needed, reversed(dataset.datatype())) else { return Ok(0) };
-    let found = dataset.stored_box(&choice(offset, shape)).map_err(|error| of_function(&error))?;
+    let found = dataset.stored_box(&block_selection(offset, shape)).map_err(|error| to_udf_error(&error))?;
     let Some(found) = found.filter(|found| found.shape == *shape) else { return Ok(0) };
     // A worker would get all of a contiguous dataset to use a part of it.
     if matches!(dataset.layout(), Layout::Contiguous { .. }) && found.extent != found.shape {
@@ -91,6 +91,6 @@ pub(crate) fn read(
     };
     let Some(bytes) = stored.place(&sizes).filter(|bytes| *bytes <= to.len() as u64) else { return Ok(0) };
     let Some(places) = stored.write(to).and_then(|()| stored.places(to)) else { return Ok(0) };
-    dataset.read_pieces(&found, places).map_err(|error| of_function(&error))?;
+    dataset.read_pieces(&found, places).map_err(|error| to_udf_error(&error))?;
     Ok(bytes)
 }

@@ -9,9 +9,9 @@ use hyperchunk_udf::record::RandomBytes;
 use wasmtime::{Caller, Extern, Linker, ResourceLimiter};
 
 /// Maximum length of a text from a function.
-const MAX_TEXT: u32 = 1 << 20;
+const MAX_TEXT_BYTES: u32 = 1 << 20;
 /// Maximum number of elements in all tables of a module.
-const MAX_TABLE: usize = 1 << 20;
+const MAX_TABLE_ELEMENTS: usize = 1 << 20;
 
 /// Dataset, as the function sees it in the current call.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ impl ResourceLimiter for State {
     }
 
     fn table_growing(&mut self, _: usize, wanted: usize, _: Option<usize>) -> wasmtime::Result<bool> {
-        Ok(wanted <= MAX_TABLE)
+        Ok(wanted <= MAX_TABLE_ELEMENTS)
     }
 
     fn instances(&self) -> usize {
@@ -114,7 +114,7 @@ pub(crate) fn bytes_mut(
 }
 
 fn text(memory: &[u8], address: u32, length: u32) -> wasmtime::Result<String> {
-    Ok(String::from_utf8_lossy(bytes(memory, address, length.min(MAX_TEXT))?).into_owned())
+    Ok(String::from_utf8_lossy(bytes(memory, address, length.min(MAX_TEXT_BYTES))?).into_owned())
 }
 
 /// Writes as much of `text` as fits; returns its full length.

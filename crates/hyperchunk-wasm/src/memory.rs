@@ -16,13 +16,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use wasmtime::{LinearMemory, MemoryCreator, MemoryType};
 
 /// Address range of 32 bits.
-pub(crate) const RESERVED: usize = 4 << 30;
+pub(crate) const RESERVED_BYTES: usize = 4 << 30;
 /// Size of the guard region: the maximum constant offset from an address without a bounds check.
-pub(crate) const GUARD: usize = 32 << 20;
+pub(crate) const GUARD_BYTES: usize = 32 << 20;
 /// WebAssembly page size, a multiple of every machine's page size.
-const PAGE: u64 = 64 << 10;
+const PAGE_BYTES: u64 = 64 << 10;
 /// End of the usable memory, so that sizes in bytes fit in 32 bits.
-const END: u64 = RESERVED as u64 - PAGE;
+const MEMORY_END: u64 = RESERVED_BYTES as u64 - PAGE_BYTES;
 
 /// Memory mapped for the lifetime of the process.
 #[derive(Debug)]
@@ -31,15 +31,15 @@ pub(crate) struct Reservation {
     /// Initial size in use: the module's own part, and inputs and outputs.
     size: u64,
     /// Address of byte 0 of each segment; the status page at the start of the first one is not mapped.
-    segments: Vec<Placed>,
+    segments: Vec<MappedSegment>,
     taken: AtomicBool,
 }
 
 #[derive(Debug)]
-struct Placed {
+struct MappedSegment {
     at: u64,
     /// Mapped range of the segment.
-    seen: Range<u64>,
+    mapped: Range<u64>,
     writable: bool,
 }
 
@@ -48,8 +48,9 @@ impl Reservation {
     pub(crate) fn new(setup: &Setup, fds: &[OwnedFd]) -> Result<Self> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         // SAFETY: a new mapping at an address of the kernel's choice touches no existing memory.
-        let base =
-            unsafe { libc::mmap(std::ptr::null_mut(), RESERVED + GUARD, libc::PROT_NONE, flags, -1, 0) };
+        let base = unsafe {
+            libc::mmap(std::ptr::null_mut(), RESERVED_BYTES + GUARD_BYTES, libc::PROT_NONE, flags, -1, 0)
+        };
         if base == libc::MAP_FAILED {
             return Err(Error::last_os("reserving 4 GiB of addresses"));
         }
@@ -81,10 +82,10 @@ impl Reservation {
         let start = self.size;
         // A part of a file may begin anywhere in a page.
         let end = bytes
-            .checked_add(PAGE)
-            .and_then(|b| b.checked_next_multiple_of(PAGE))
+            .checked_add(PAGE_BYTES)
+            .and_then(|b| b.checked_next_multiple_of(PAGE_BYTES))
             .and_then(|b| start.checked_add(b))
-            .filter(|&end| end <= END);
+            .filter(|&end| end <= MEMORY_END);
         let Some(end) = end else {
             return fail(
                 ErrorKind::Limit,
@@ -108,7 +109,11 @@ impl Reservation {
         let Some(zero) = first.checked_sub(hidden) else {
             return fail(ErrorKind::Worker, "no place for a segment");
         };
-        self.segments.push(Placed { at: zero, seen: hidden..segment.bytes, writable: segment.writable });
+        self.segments.push(MappedSegment {
+            at: zero,
+            mapped: hidden..segment.bytes,
+            writable: segment.writable,
+        });
         self.size = end;
         Ok(())
     }
@@ -128,7 +133,7 @@ impl Reservation {
     pub(crate) fn address(&self, (segment, offset): (u32, u64), bytes: u64) -> Option<u32> {
         let placed = self.segments.get(usize::try_from(segment).ok()?)?;
         let end = offset.checked_add(bytes)?;
-        if offset < placed.seen.start || end > placed.seen.end {
+        if offset < placed.mapped.start || end > placed.mapped.end {
             return None;
         }
         u32::try_from(placed.at.checked_add(offset)?).ok()
@@ -144,7 +149,7 @@ impl Reservation {
         self.segments
             .iter()
             .filter(|s| !s.writable)
-            .any(|s| (s.at + s.seen.start..s.at + s.seen.end).contains(&address))
+            .any(|s| (s.at + s.mapped.start..s.at + s.mapped.end).contains(&address))
     }
 
     /// Returns the initial size in use, in bytes.
@@ -173,12 +178,12 @@ unsafe impl MemoryCreator for Creator {
         if !fits || self.0.taken.swap(true, Ordering::Relaxed) {
             return Err("there is one memory, which begins with at most 64 MiB".into());
         }
-        Ok(Box::new(Linear { of: self.0, size: self.0.size }))
+        Ok(Box::new(Linear { reservation: self.0, size: self.0.size }))
     }
 }
 
 struct Linear {
-    of: &'static Reservation,
+    reservation: &'static Reservation,
     size: u64,
 }
 
@@ -189,22 +194,22 @@ unsafe impl LinearMemory for Linear {
     }
 
     fn byte_capacity(&self) -> usize {
-        RESERVED
+        RESERVED_BYTES
     }
 
     fn grow_to(&mut self, new_size: usize) -> wasmtime::Result<()> {
         let new_size = new_size as u64;
-        if new_size > END {
+        if new_size > MEMORY_END {
             return Err(Error::new(ErrorKind::Limit, "more than 4 GiB of memory").into());
         }
         if new_size > self.size {
-            self.of.protect(self.size..new_size)?;
+            self.reservation.protect(self.size..new_size)?;
             self.size = new_size;
         }
         Ok(())
     }
 
     fn as_ptr(&self) -> *mut u8 {
-        self.of.base as *mut u8
+        self.reservation.base as *mut u8
     }
 }

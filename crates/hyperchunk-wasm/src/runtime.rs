@@ -2,7 +2,7 @@
 
 use crate::fail;
 use crate::functions::{self, Dataset, State};
-use crate::memory::{Creator, GUARD, RESERVED, Reservation};
+use crate::memory::{Creator, GUARD_BYTES, RESERVED_BYTES, Reservation};
 use crate::wasi;
 use hyperchunk_udf::datatype::Datatype;
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use wasmtime::{Config, Engine, ExternType, Instance, Linker, Module, Store, Trap, TypedFunc, WasmBacktrace};
 
 /// Stack size in bytes for a module's functions.
-const STACK: usize = 1 << 20;
+const STACK_BYTES: usize = 1 << 20;
 
 /// WebAssembly runtime of the worker.
 pub(crate) struct WasmRuntime {
@@ -40,13 +40,13 @@ impl WasmRuntime {
         let mut config = Config::new();
         config
             .with_host_memory(Arc::new(Creator(memory)))
-            .memory_reservation(RESERVED as u64)
-            .memory_guard_size(GUARD as u64)
+            .memory_reservation(RESERVED_BYTES as u64)
+            .memory_guard_size(GUARD_BYTES as u64)
             .memory_init_cow(false)
             .native_unwind_info(false)
             // Mapping from instructions to bytes of the module, which is not used.
             .generate_address_map(false)
-            .max_wasm_stack(STACK)
+            .max_wasm_stack(STACK_BYTES)
             .wasm_memory64(false)
             .wasm_multi_memory(false)
             // Its results may differ between kinds of processors.

@@ -12,7 +12,7 @@
 )]
 
 use hyperchunk::model::{ByteOrder, Datatype};
-use hyperchunk::select::{Axis, Choice};
+use hyperchunk::select::{Axis, Selection};
 use hyperchunk::store::commit::{CommitOptions, commit};
 use hyperchunk::store::{Definition, LogWriter, WriterOptions};
 use hyperchunk::write::Sync;
@@ -97,7 +97,7 @@ fn records(path: &Path) -> Result<()> {
             times[0].push(start.elapsed().as_secs_f64());
             for threads in [1, 2] {
                 let start = Instant::now();
-                dataset(path, threads)?.read(&Choice::All, &mut out)?;
+                dataset(path, threads)?.read(&Selection::All, &mut out)?;
                 times[threads].push(start.elapsed().as_secs_f64());
             }
             assert!(out.chunks(RECORD).all(|record| record == bytes));
@@ -136,16 +136,16 @@ fn small(path: &Path) -> Result<()> {
     let start = Instant::now();
     let opened = dataset(path, 0)?;
     let mut one = [0; 16];
-    opened.read(&Choice::Axes(vec![Axis::range(0..16)]), &mut one)?;
+    opened.read(&Selection::Axes(vec![Axis::range(0..16)]), &mut one)?;
     println!("  opened, first read: {:.1} ms", 1e3 * start.elapsed().as_secs_f64());
     let mut all = vec![0; (count * 200) as usize];
     let start = Instant::now();
-    opened.read(&Choice::All, &mut all)?;
+    opened.read(&Selection::All, &mut all)?;
     println!("  all, 40 MB: {:.0} ms", 1e3 * start.elapsed().as_secs_f64());
     let start = Instant::now();
     for at in 0..10_000 {
         let from = at * 7919 * 200 % (count * 200 - 16);
-        opened.read(&Choice::Axes(vec![Axis::range(from..from + 16)]), &mut one)?;
+        opened.read(&Selection::Axes(vec![Axis::range(from..from + 16)]), &mut one)?;
     }
     println!("  16 bytes anywhere: {:.1} us", 1e6 * start.elapsed().as_secs_f64() / 1e4);
     Ok(())
@@ -164,13 +164,13 @@ fn own(path: &Path) -> Result<()> {
     }
     let mut out = [0; 1 << 10];
     let start = Instant::now();
-    log.read(number, &Choice::Axes(vec![Axis::range(0..1 << 10)]), &mut out)?;
+    log.read(number, &Selection::Axes(vec![Axis::range(0..1 << 10)]), &mut out)?;
     let first = start.elapsed().as_secs_f64();
     let start = Instant::now();
     for at in 0..20_000_u64 {
         let from = at * 6007 % 20_000 * 1024 + at % 2 * 512;
         let end = (from + 1024).min(20_000 << 10);
-        log.read(number, &Choice::Axes(vec![Axis::range(from..end)]), &mut out[..(end - from) as usize])?;
+        log.read(number, &Selection::Axes(vec![Axis::range(from..end)]), &mut out[..(end - from) as usize])?;
     }
     let each = start.elapsed().as_secs_f64() / 2e4;
     println!(
@@ -182,7 +182,7 @@ fn own(path: &Path) -> Result<()> {
     for at in 0..5_000_u64 {
         let from = at * 6007 % 20_000 * 1024;
         log.write_box(number, &[from], &[1 << 10], &out)?;
-        log.read(number, &Choice::Axes(vec![Axis::range(from..from + 1024)]), &mut out)?;
+        log.read(number, &Selection::Axes(vec![Axis::range(from..from + 1024)]), &mut out)?;
     }
     println!("  written and read in turns: {:.2} us a pair", 1e6 * start.elapsed().as_secs_f64() / 5e3);
     log.close().map(drop)

@@ -13,7 +13,7 @@ use hyperchunk_format::convert::{Conversion, memory_type};
 use hyperchunk_format::model::{
     Attribute, Class, Dataspace, Datatype, ObjectKind, Reference, ReferenceKind, StringPadding,
 };
-use hyperchunk_format::select::Choice;
+use hyperchunk_format::select::Selection;
 use sha2::{Digest as _, Sha256};
 
 /// Number of bytes read at a time.
@@ -53,7 +53,7 @@ pub(crate) fn dataset_following(dataset: &Dataset, follow: &Follow<'_>) -> Resul
 
 /// Computes the digest of some selections' elements, one selection after the other, as
 /// [`dataset_following`] does.
-pub(crate) fn parts_following(dataset: &Dataset, parts: &[Choice], follow: &Follow<'_>) -> Result<Digest> {
+pub(crate) fn parts_following(dataset: &Dataset, parts: &[Selection], follow: &Follow<'_>) -> Result<Digest> {
     let mut hasher = Hasher::new(dataset.object().file(), dataset.datatype(), Some(follow))?;
     let mut buffer = Vec::new();
     for part in parts {
@@ -64,7 +64,7 @@ pub(crate) fn parts_following(dataset: &Dataset, parts: &[Choice], follow: &Foll
 }
 
 /// Reads the elements of a selection.
-fn read_part(dataset: &Dataset, part: &Choice, buffer: &mut Vec<u8>) -> Result<()> {
+fn read_part(dataset: &Dataset, part: &Selection, buffer: &mut Vec<u8>) -> Result<()> {
     let bytes = part.count(dataset.dims())?.checked_mul(dataset.datatype().size);
     let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
     buffer.resize(bytes.ok_or_else(|| Error::limit("larger than the address space"))?, 0);

@@ -3,11 +3,11 @@
 use crate::Dataset;
 pub use crate::read::Stretch;
 use hyperchunk_format::model::Dataspace;
-use hyperchunk_format::select::{Axis, Choice};
+use hyperchunk_format::select::{Axis, Selection};
 
 /// Returns selections that together are the whole dataset, in row-major order, each of at most about
 /// `bytes` bytes (but at least one element). They are cut between chunks if possible.
-pub fn slabs(dataset: &Dataset, bytes: u64) -> impl Iterator<Item = Choice> + use<> {
+pub fn slabs(dataset: &Dataset, bytes: u64) -> impl Iterator<Item = Selection> + use<> {
     let dims = match dataset.dataspace() {
         Dataspace::Null => vec![0],
         _ => dataset.dims().to_vec(),
@@ -28,13 +28,13 @@ pub struct Steps {
 }
 
 /// Divides a part of the dataset, given by the indices of each axis, as [`slabs`] does.
-pub fn slabs_of(dataset: &Dataset, axes: Vec<Steps>, bytes: u64) -> impl Iterator<Item = Choice> + use<> {
+pub fn slabs_of(dataset: &Dataset, axes: Vec<Steps>, bytes: u64) -> impl Iterator<Item = Selection> + use<> {
     let chunk = dataset.chunked().map_or_else(|| vec![1; axes.len()], |chunked| chunked.dims.clone());
     cut(axes, &chunk, (bytes / dataset.datatype().size.max(1)).max(1))
 }
 
 /// Divides as [`slabs_of`] does, into slabs of at most `budget` elements.
-fn cut(axes: Vec<Steps>, chunk: &[u64], budget: u64) -> impl Iterator<Item = Choice> + use<> {
+fn cut(axes: Vec<Steps>, chunk: &[u64], budget: u64) -> impl Iterator<Item = Selection> + use<> {
     let empty = axes.iter().any(|axis| axis.count == 0);
     // The first axis of which a whole step fits: the axes before it are traversed one by one, the ones
     // after it are whole.
@@ -72,7 +72,7 @@ fn cut(axes: Vec<Steps>, chunk: &[u64], budget: u64) -> impl Iterator<Item = Cho
     std::iter::from_fn(move || {
         let start = at.take()?;
         if axes.is_empty() {
-            return Some(Choice::All);
+            return Some(Selection::All);
         }
         let taken = match start.get(axis) {
             Some(0) => head,
@@ -86,7 +86,7 @@ fn cut(axes: Vec<Steps>, chunk: &[u64], budget: u64) -> impl Iterator<Item = Cho
             };
             Axis::steps(steps.start + from * steps.step, steps.step, count)
         });
-        let choice = Choice::Axes(parts.collect());
+        let choice = Selection::Axes(parts.collect());
         let mut next = start;
         for number in (0..=axis).rev() {
             next[number] = next[number].saturating_add(if number == axis { taken } else { 1 });
@@ -137,7 +137,7 @@ mod tests {
             let axes: Vec<Steps> = axes.collect();
             let mut found = Vec::new();
             for choice in cut(axes.clone(), chunk, budget) {
-                let Choice::Axes(parts) = choice else { panic!("{choice:?}") };
+                let Selection::Axes(parts) = choice else { panic!("{choice:?}") };
                 let lists = parts.iter().map(|axis| match *axis {
                     Axis::Range { start, stride, count, block: 1 } => {
                         (0..count).map(|n| start + n * stride).collect()

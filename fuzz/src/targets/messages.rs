@@ -1,13 +1,13 @@
 //! Messages of object headers and what is encoded like them. The first byte chooses the widths of addresses and lengths.
 
 use hyperchunk_format::convert::{Conversion, memory_type};
-use hyperchunk_format::model::{Datatype, ReferenceKind, Selection};
+use hyperchunk_format::model::{Datatype, ReferenceKind, StoredSelection};
 use hyperchunk_format::parse::message::{
     attribute, attribute_info, comment, dataspace, datatype, external_files, fill_value, group_info, layout,
     link, link_info, modification_time, pipeline, symbol_table,
 };
 use hyperchunk_format::parse::{reference, selection};
-use hyperchunk_format::select::Choice;
+use hyperchunk_format::select::Selection;
 use hyperchunk_format::{Cursor, Fuel, Image, Limits, Sizes};
 
 /// Calls `run` with an image of the bytes behind the first, and a cursor at their start.
@@ -102,12 +102,12 @@ pub(super) fn selection(data: &[u8]) {
     });
 }
 
-fn use_selection(selection: &Selection) {
+fn use_selection(stored: &StoredSelection) {
     for rank in 1..4 {
         for dim in [0, 1, 10, 1 << 20, u64::MAX] {
             let dims = vec![dim; rank];
-            let Ok(choice) = Choice::resolve(selection, &dims) else { continue };
-            let _ = (choice.count(&dims), choice.bounds(&dims), choice.shape(&dims));
+            let Ok(selection) = Selection::resolve(stored, &dims) else { continue };
+            let _ = (selection.count(&dims), selection.bounds(&dims), selection.shape(&dims));
         }
     }
 }

@@ -8,18 +8,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-_EXTENSION = b"ARROW:extension:name"
+_EXTENSION_KEY = b"ARROW:extension:name"
 
 
 def to_numpy(table: pa.Table) -> dict[str, npt.NDArray[Any]]:
     """Returns a NumPy array for each column, without a copy of contiguous values in NumPy's representation."""
     return {
-        field.name: _array(_in_one_piece(column), field)
+        field.name: _array(_combine_chunks(column), field)
         for field, column in zip(table.schema, table.columns, strict=True)
     }
 
 
-def _in_one_piece(column: pa.ChunkedArray) -> pa.Array:
+def _combine_chunks(column: pa.ChunkedArray) -> pa.Array:
     if column.num_chunks == 1:
         return column.chunk(0)
     whole = column.combine_chunks()
@@ -27,7 +27,7 @@ def _in_one_piece(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _array(values: pa.Array, field: pa.Field) -> npt.NDArray[Any]:
-    extension = (field.metadata or {}).get(_EXTENSION, b"")
+    extension = (field.metadata or {}).get(_EXTENSION_KEY, b"")
     shape = [len(values)]
     kind = values.type
     if isinstance(kind, pa.FixedShapeTensorType):
@@ -38,7 +38,7 @@ def _array(values: pa.Array, field: pa.Field) -> npt.NDArray[Any]:
         values = values.storage
     while isinstance(values, pa.FixedSizeListArray):
         shape.append(values.type.list_size)
-        extension = (values.type.value_field.metadata or {}).get(_EXTENSION, extension)
+        extension = (values.type.value_field.metadata or {}).get(_EXTENSION_KEY, extension)
         values = values.flatten()
         if isinstance(values, pa.ExtensionArray):
             extension = values.type.extension_name.encode()
@@ -52,7 +52,7 @@ def _array(values: pa.Array, field: pa.Field) -> npt.NDArray[Any]:
     return array
 
 
-def with_plain_truth(table: Any) -> Any:
+def with_arrow_booleans(table: Any) -> Any:
     """A :class:`pyarrow.Table` with Arrow's own truth values where it has ``arrow.bool8``, which pandas takes for
     integers."""
     bool8 = getattr(pa, "bool8", None)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from hyperchunk.arrow.guarantees import kept
-from hyperchunk.arrow.zones import Condition, Zones, chosen
+from hyperchunk.arrow.guarantees import candidate_zones
+from hyperchunk.arrow.zones import Condition, Zones, filtered_batches
 from hyperchunk.arrow.zones import scan as zoned_scan
 
 if TYPE_CHECKING:
     from hyperchunk.arrow.table import Table
-    from hyperchunk.arrow.zones import Scanned
+    from hyperchunk.arrow.zones import ScanReport
 
 
 class TableDataset(ds.Dataset):  # type: ignore[misc]
@@ -25,13 +25,13 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
     statistics rule out a match are not read.
     """
 
-    def __init__(self, table: Table, chosen: ds.Expression | None = None) -> None:
+    def __init__(self, table: Table, filter: ds.Expression | None = None) -> None:
         # pyarrow's class has a C++ object, which this one has not: every method that would use it is overridden
         # below.
         self._table = table
         self._schema = table.schema
         # Filter of this dataset; only rows for which it is true exist.
-        self._filter = chosen
+        self._filter = filter
 
     @property
     def schema(self) -> pa.Schema:
@@ -39,7 +39,7 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
         return self._schema
 
     @property
-    def scanned(self) -> Scanned | None:
+    def scanned(self) -> ScanReport | None:
         """Report of the last scan with a filter."""
         return self._table.scanned
 
@@ -57,7 +57,7 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
     ) -> ds.Scanner:
         """Returns a scanner over columns, or named expressions, of the rows for which a filter is true."""
         known = {name: value for name, value in options.items() if name in _OPTIONS}
-        filter = self._both(filter)
+        filter = self._combined_filter(filter)
         plain = isinstance(columns, list | tuple) and all(map(self._schema.names.__contains__, columns))
         if plain and len(set(columns)) == len(columns):
             # pyarrow has nothing left to evaluate.
@@ -65,7 +65,7 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
             return TableScanner(self._schema, names, lambda: self._reader(names, filter, batch_size), known)
         if batch_size is not None:
             known["batch_size"] = batch_size
-        names = self._needed(columns, None)
+        names = self._needed_columns(columns, None)
         return ds.Scanner.from_batches(self._reader(names, filter, batch_size), columns=columns, **known)
 
     def _reader(self, names: list[str], filter: ds.Expression | None, batch_size: int | None) -> pa.RecordBatchReader:
@@ -74,9 +74,9 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
             return self._table.select(names).to_reader(batch_size)
         condition = self._condition(filter)
         if condition is not None:
-            return pa.RecordBatchReader.from_stream(chosen(self._table, condition, names, batch_size))
+            return pa.RecordBatchReader.from_stream(filtered_batches(self._table, condition, names, batch_size))
         schema = pa.schema([self._schema.field(name) for name in names], self._schema.metadata)
-        return pa.RecordBatchReader.from_batches(schema, self._chosen(names, filter))
+        return pa.RecordBatchReader.from_batches(schema, self._filtered_batches(names, filter))
 
     def _condition(self, filter: ds.Expression) -> Condition | None:
         """Converts a filter to a condition; None if it is not supported."""
@@ -91,25 +91,25 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
         known = columns and self._table._core.chooses(text, "unordered")
         return Condition(text, "unordered", columns) if known else None
 
-    def _chosen(self, names: list[str], filter: ds.Expression) -> Iterator[pa.RecordBatch]:
+    def _filtered_batches(self, names: list[str], filter: ds.Expression) -> Iterator[pa.RecordBatch]:
         """Reads columns of the rows for which a filter is true: first the columns that the filter needs, then the
         others, only for matching rows.
         """
-        first = self._needed([], filter)
-        zones = Zones.of(self._table, first)
-        may = None if zones is None else kept(zones, self._schema, filter)
-        for part in zoned_scan(self._table, first, names, zones, may):
-            mask = _evaluated(pa.record_batch(part.first()), filter)
+        first = self._needed_columns([], filter)
+        zones = Zones.read(self._table, first)
+        candidates = None if zones is None else candidate_zones(zones, self._schema, filter)
+        for part in zoned_scan(self._table, first, names, zones, candidates):
+            mask = _evaluate(pa.record_batch(part.first()), filter)
             if mask.true_count:
                 yield pa.record_batch(part.chosen(mask.__arrow_c_array__()))
 
-    def _both(self, filter: ds.Expression | None) -> ds.Expression | None:
+    def _combined_filter(self, filter: ds.Expression | None) -> ds.Expression | None:
         """Combines a filter with the dataset's own."""
         if self._filter is None:
             return filter
         return self._filter if filter is None else self._filter & filter
 
-    def _needed(self, columns: Any, filter: ds.Expression | None) -> list[str]:
+    def _needed_columns(self, columns: Any, filter: ds.Expression | None) -> list[str]:
         """Returns the columns that must be read, in their order."""
         names: list[str] = self._schema.names
         if columns is None:
@@ -124,7 +124,7 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
             # Columns referred to by number must keep their positions.
             if "FieldPath" in text or not self._binds(mentioned, expressions):
                 return names
-            for name in mentioned - wanted if len(mentioned) <= _FEW else ():
+            for name in mentioned - wanted if len(mentioned) <= _MAX_TESTED_COLUMNS else ():
                 # A string literal may contain the name of a column that is not used.
                 if self._binds(mentioned - {name}, expressions):
                     mentioned = mentioned - {name}
@@ -152,13 +152,13 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
 
     def count_rows(self, filter: ds.Expression | None = None, **options: Any) -> int:
         """Counts the rows for which a filter is true."""
-        if self._both(filter) is None:
+        if self._combined_filter(filter) is None:
             return self._table.num_rows
         return int(self.scanner(columns=[], filter=filter, **options).count_rows())
 
     def head(self, num_rows: int, columns: Any = None, filter: Any = None, **options: Any) -> pa.Table:
         """Returns the first rows of a scan."""
-        if self._both(filter) is None:
+        if self._combined_filter(filter) is None:
             return TableDataset(self._table.slice(0, num_rows)).to_table(columns=columns, **options)
         return self.scanner(columns=columns, filter=filter, **options).head(num_rows)
 
@@ -168,7 +168,7 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
 
     def filter(self, expression: ds.Expression) -> TableDataset:
         """Returns a dataset of the rows for which an expression is true."""
-        return TableDataset(self._table, self._both(expression))
+        return TableDataset(self._table, self._combined_filter(expression))
 
     def get_fragments(self, filter: ds.Expression | None = None) -> NoReturn:
         """Unsupported: an HDF5 table has no pyarrow fragments."""
@@ -225,7 +225,7 @@ class TableScanner(ds.Scanner):  # type: ignore[misc]
         """Returns a reader of the rows."""
         return self._open()
 
-    def _theirs(self) -> ds.Scanner:
+    def _pyarrow_scanner(self) -> ds.Scanner:
         return ds.Scanner.from_batches(self._open(), **self._options)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
@@ -234,7 +234,7 @@ class TableScanner(ds.Scanner):  # type: ignore[misc]
 
     def scan_batches(self) -> Any:
         """Returns the batches, each with its fragment."""
-        return self._theirs().scan_batches()
+        return self._pyarrow_scanner().scan_batches()
 
     def to_table(self) -> pa.Table:
         """Returns all rows."""
@@ -260,7 +260,7 @@ class TableScanner(ds.Scanner):  # type: ignore[misc]
         return f"<TableScanner of {', '.join(self._names)}>"
 
 
-def _evaluated(batch: pa.RecordBatch, expression: ds.Expression) -> pa.BooleanArray:
+def _evaluate(batch: pa.RecordBatch, expression: ds.Expression) -> pa.BooleanArray:
     """Evaluates a boolean expression for each row."""
     found = ds.Scanner.from_batches(
         [batch], schema=batch.schema, columns={"": expression}, use_threads=False
@@ -269,5 +269,5 @@ def _evaluated(batch: pa.RecordBatch, expression: ds.Expression) -> pa.BooleanAr
 
 
 # If a text may mention more columns than this, all are read.
-_FEW = 64
+_MAX_TESTED_COLUMNS = 64
 _OPTIONS = frozenset(("batch_size", "batch_readahead", "fragment_readahead", "use_threads", "memory_pool"))

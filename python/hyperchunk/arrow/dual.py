@@ -70,22 +70,22 @@ class DualFile(WritableFile):
             "user_block": userblock_size or 0,
         }
         # The file is created only when its columns are known.
-        self._opened = _Columnless(None, Recipe(self._path, "sec2", self._options))
+        self._opened = _PendingFile(None, Recipe(self._path, "sec2", self._options))
         if columns is not None:
             self._start(columns)
 
     def _start(self, columns: Any) -> None:
         if isinstance(columns, Mapping):
-            described = [(str(name), *_described(name, array)) for name, array in columns.items()]
+            described = [(str(name), *_column_type(name, array)) for name, array in columns.items()]
             dual = _core.DualWriter.of_columns(self._path, described, **self._options)
         else:
             dual = _core.DualWriter.of_stream(self._path, _empty(columns), **self._options)
-        self._begun(dual)
+        self._attach(dual)
 
-    def _begun(self, dual: _core.DualWriter) -> None:
+    def _attach(self, dual: _core.DualWriter) -> None:
         self._dual = dual
         writer = dual.writer()
-        opened = _Dual(writer, Recipe(self._path, "sec2", self._options), dual)
+        opened = _DualWriting(writer, Recipe(self._path, "sec2", self._options), dual)
         WritableGroup.__init__(self, opened, writer.root, "/")
 
     @property
@@ -96,7 +96,7 @@ class DualFile(WritableFile):
     def __repr__(self) -> str:
         return f'<HDF5 and Arrow file "{Path(self._path).name}">' if self else "<Closed HDF5 file>"
 
-    def _begun_dual(self) -> _core.DualWriter:
+    def _open_dual(self) -> _core.DualWriter:
         self._opened.need()
         assert self._dual is not None
         return self._dual
@@ -112,11 +112,11 @@ class DualFile(WritableFile):
         stream = _stream(rows)
         if self._dual is None:
             self._opened.need_open()  # type: ignore[attr-defined]
-            self._begun(_core.DualWriter.of_stream(self._path, stream, **self._options))
+            self._attach(_core.DualWriter.of_stream(self._path, stream, **self._options))
         known = getattr(rows, "num_rows", None)
         if known is None and hasattr(rows, "__len__"):
             known = len(rows)
-        return self._begun_dual().append_stream(stream, known)
+        return self._open_dual().append_stream(stream, known)
 
     def _append_arrays(self, arrays: dict[str, np.ndarray[Any, Any]]) -> int:
         lengths = {name: array.shape[0] if array.ndim else None for name, array in arrays.items()}
@@ -125,13 +125,13 @@ class DualFile(WritableFile):
         if self._dual is None:
             self._opened.need_open()  # type: ignore[attr-defined]
             self._start(arrays)
-        dual = self._begun_dual()
+        dual = self._open_dual()
         columns = []
         for name, description, cell in dual.columns():
             if name not in arrays:
                 raise InvalidError(f"no column {name!r} (file {self._path})")
             array = arrays.pop(name)
-            given, extent = _described(name, array)
+            given, extent = _column_type(name, array)
             if given.description != description.description or extent != cell:
                 raise InvalidError(f"column {name!r} has other values than those of the file: {array.dtype}, {extent}")
             columns.append(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
@@ -144,17 +144,17 @@ class DualFile(WritableFile):
     @property
     def num_rows(self) -> int:
         """Number of rows written."""
-        return 0 if self._dual is None else self._begun_dual().rows
+        return 0 if self._dual is None else self._open_dual().rows
 
     def flush(self) -> None:
         """Commits the data written until now: HDF5 and Arrow programs that open the file from now on see this state.
         While further rows are being appended, the file is no valid Arrow file until the next commit.
         """
-        self._begun_dual().flush()
+        self._open_dual().flush()
 
     def discard(self) -> None:
         """Discards the file, with all uncommitted data."""
-        if isinstance(self._opened, _Dual):
+        if isinstance(self._opened, _DualWriting):
             self._opened.discard()
         else:
             self._opened.close()
@@ -169,12 +169,12 @@ class DualFile(WritableFile):
 
     def close(self) -> None:
         """Commits and closes the file."""
-        if isinstance(self._opened, _Columnless) and self._opened.is_open:
+        if isinstance(self._opened, _PendingFile) and self._opened.is_open:
             raise InvalidError(f"the file has no columns: append rows, or say columns= (file {self._path})")
         self._opened.close()
 
 
-class _Columnless(Opened):
+class _PendingFile(Opened):
     """A file whose columns are not known yet."""
 
     __slots__ = ()
@@ -197,7 +197,7 @@ class _Columnless(Opened):
         raise InvalidError(f"the file has no columns yet: append rows, or say columns= (file {self.recipe.filename})")
 
 
-class _Dual(Writing):
+class _DualWriting(Writing):
     """A file with columns; closing it commits both formats."""
 
     __slots__ = ("_dual", "_end")
@@ -243,7 +243,7 @@ def _empty(columns: Any) -> _core.ArrowStream:
     return _stream(columns)
 
 
-def _described(name: Any, array: Any) -> tuple[_core.Datatype, list[int]]:
+def _column_type(name: Any, array: Any) -> tuple[_core.Datatype, list[int]]:
     """Returns the datatype of a column's elements, and the extent of a cell."""
     if not isinstance(array, np.ndarray):
         array = np.empty(0, np.dtype(array)) if isinstance(array, str | type | np.dtype) else np.asarray(array)

@@ -15,15 +15,15 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hyperchunk.arrow.zones import Condition, chosen
+from hyperchunk.arrow.zones import Condition, filtered_batches
 
 if TYPE_CHECKING:
     from hyperchunk.arrow.table import Table
 
 #: Methods that DuckDB calls on a source, with the parameters known here.
-_ASKED = {"rows": ["self"], "accepts": ["self", "predicate"], "stream": ["self", "columns", "filters"]}
+_SOURCE_PARAMETERS = {"rows": ["self"], "accepts": ["self", "predicate"], "stream": ["self", "columns", "filters"]}
 #: All members of a source.
-NAMES = frozenset((*_ASKED, "obj", "one_shot", "pull_under_gil", "schema_is_stable"))
+NAMES = frozenset((*_SOURCE_PARAMETERS, "obj", "one_shot", "pull_under_gil", "schema_is_stable"))
 
 _INTEGERS = {
     "TINYINT": "Int8",
@@ -38,9 +38,9 @@ _INTEGERS = {
 _FLOATS = {"FLOAT": "Float32", "DOUBLE": "Float64"}
 _COMPARISONS = {"=": "==", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 # DuckDB is faster for longer lists of values.
-_FEW = 16
+_MAX_LISTED_VALUES = 16
 # Maximum number of nodes of a filter that is evaluated here.
-_NODES = 256
+_MAX_NODES = 256
 
 #: Class of a table for DuckDB, by DuckDB's own class.
 _classes: dict[type, type | None] = {}
@@ -55,7 +55,7 @@ def source_class(table: type[Table]) -> type | None:
     if not isinstance(theirs, type):
         return None
     if theirs not in _classes:
-        known = all(_parameters(getattr(theirs, name, None)) == names for name, names in _ASKED.items())
+        known = all(_parameters(getattr(theirs, name, None)) == names for name, names in _SOURCE_PARAMETERS.items())
         _classes[theirs] = type("Table", (table, theirs), {"__module__": __name__}) if known else None
     return _classes[theirs]
 
@@ -96,13 +96,13 @@ class TableSource:
         condition = _condition(self.obj, filters)
         if condition is None:
             raise ValueError("a filter that was not accepted")
-        return chosen(self.obj, condition, wanted).__arrow_c_stream__(), columns is not None
+        return filtered_batches(self.obj, condition, wanted).__arrow_c_stream__(), columns is not None
 
 
 def _condition(table: Table, filters: Sequence[Any]) -> Condition | None:
     """Converts DuckDB's filters to a condition; None if one of them is not supported."""
     types = dict(table._core.types)
-    left = iter(range(_NODES))
+    left = iter(range(_MAX_NODES))
     try:
         tree = {"and": [_tree(one, types, left) for one in filters]}
     except _UnknownError:
@@ -131,7 +131,7 @@ def _tree(node: Any, types: dict[str, str], left: Iterator[int]) -> Any:
         case ("Binary", str(operator), one, other) if operator in _COMPARISONS:
             name = _column(one, types)
             return [name, _COMPARISONS[operator], _value(other, types[name])]
-        case ("In", operand, [*values]) if 0 < len(values) <= _FEW:
+        case ("In", operand, [*values]) if 0 < len(values) <= _MAX_LISTED_VALUES:
             name = _column(operand, types)
             return [name, "in", [_value(value, types[name]) for value in values]]
     raise _UnknownError

@@ -15,52 +15,52 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.fs as fs
 
-from hyperchunk.arrow.zones import Column, Truths, Zones
+from hyperchunk.arrow.zones import BoolArray, Column, Zones
 
 # NaN in the text of a filter.
 _NAN = re.compile(r"\bnan\b")
 # Number of zones that are tested together before each is tested by itself.
-_GROUP = 32
+_GROUP_ZONES = 32
 # Maximum number of cases for a zone: a number or NaN, for each column.
-_CASES = 8
+_MAX_CASES = 8
 
 
-def kept(zones: Zones, schema: pa.Schema, expression: ds.Expression) -> Truths | None:
+def candidate_zones(zones: Zones, schema: pa.Schema, expression: ds.Expression) -> BoolArray | None:
     """Returns for each zone whether a filter may be true of a row; None if pyarrow cannot decide."""
     if _NAN.search(str(expression)):
         # pyarrow's rules for guarantees treat NaN as a number.
         return None
     levels = [zones.columns]
-    while len(next(iter(levels[-1].values())).known) > _GROUP:
+    while len(next(iter(levels[-1].values())).known) > _GROUP_ZONES:
         length = len(next(iter(levels[-1].values())).known)
-        firsts = np.arange(0, length, _GROUP)
+        firsts = np.arange(0, length, _GROUP_ZONES)
         levels.append({name: column.grouped(firsts) for name, column in levels[-1].items()})
-    chosen = np.arange(len(next(iter(levels[-1].values())).known))
+    indices = np.arange(len(next(iter(levels[-1].values())).known))
     for level, columns in enumerate(reversed(levels)):
         if level:
             length = len(next(iter(columns.values())).known)
-            chosen = (chosen[:, None] * _GROUP + np.arange(_GROUP)).ravel()
-            chosen = chosen[chosen < length]
-        left = _satisfiable({name: column.of(chosen) for name, column in columns.items()}, schema, expression)
-        if left is None:
+            indices = (indices[:, None] * _GROUP_ZONES + np.arange(_GROUP_ZONES)).ravel()
+            indices = indices[indices < length]
+        satisfiable = _satisfiable({name: column.take(indices) for name, column in columns.items()}, schema, expression)
+        if satisfiable is None:
             return None
-        chosen = chosen[left]
+        indices = indices[satisfiable]
     found = np.zeros(len(zones), np.bool_)
-    found[chosen] = True
+    found[indices] = True
     return found
 
 
-def _satisfiable(columns: dict[str, Column], schema: pa.Schema, expression: ds.Expression) -> Truths | None:
-    nowhere, kind = fs.SubTreeFileSystem("", fs.LocalFileSystem()), ds.IpcFileFormat()
+def _satisfiable(columns: dict[str, Column], schema: pa.Schema, expression: ds.Expression) -> BoolArray | None:
+    filesystem, kind = fs.SubTreeFileSystem("", fs.LocalFileSystem()), ds.IpcFileFormat()
     count = len(next(iter(columns.values())).known)
     fragments = [
-        kind.make_fragment(str(number), nowhere, partition_expression=guarantee)
+        kind.make_fragment(str(number), filesystem, partition_expression=guarantee)
         for number in range(count)
         for guarantee in _guarantees(number, columns, schema)
     ]
     found = np.zeros(count, np.bool_)
     try:
-        for fragment in ds.FileSystemDataset(fragments, schema, kind, nowhere).get_fragments(filter=expression):
+        for fragment in ds.FileSystemDataset(fragments, schema, kind, filesystem).get_fragments(filter=expression):
             found[int(fragment.path)] = True
     except (pa.ArrowException, TypeError, ValueError):
         # An invalid filter is reported when it is evaluated.
@@ -71,7 +71,7 @@ def _satisfiable(columns: dict[str, Column], schema: pa.Schema, expression: ds.E
 def _guarantees(number: int, columns: dict[str, Column], schema: pa.Schema) -> list[ds.Expression]:
     """Returns the guarantees of a zone: each of its rows satisfies one of them."""
     cases: list[list[ds.Expression]] = []
-    room = _CASES
+    room = _MAX_CASES
     for name, column in columns.items():
         if not column.known[number]:
             continue

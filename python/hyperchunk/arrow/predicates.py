@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hyperchunk.arrow.zones import Column, Condition, Truths, Zones
+from hyperchunk.arrow.zones import BoolArray, Column, Condition, Zones
 
 if TYPE_CHECKING:
     import polars as pl
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from hyperchunk.arrow.table import Table
 
 
-class May(NamedTuple):
+class PossibleResults(NamedTuple):
     """Possible results of a predicate for the rows of a zone: true, and false."""
 
-    yes: Truths | bool
-    no: Truths | bool
+    yes: BoolArray | bool
+    no: BoolArray | bool
 
 
-_ANYTHING = May(True, True)
+_EITHER = PossibleResults(True, True)
 _TYPES = {
     "Int8": "i1",
     "Int16": "i2",
@@ -41,13 +41,13 @@ _TYPES = {
     "Float32": "f4",
     "Float64": "f8",
 }
-_TURNED = {"Lt": "Gt", "LtEq": "GtEq", "Gt": "Lt", "GtEq": "LtEq"}
-_SAME = {"EqValidity": "Eq", "NotEqValidity": "NotEq"}
+_FLIPPED = {"Lt": "Gt", "LtEq": "GtEq", "Gt": "Lt", "GtEq": "LtEq"}
+_NULL_SAFE = {"EqValidity": "Eq", "NotEqValidity": "NotEq"}
 
 
 _COMPARISONS = {"Eq": "==", "NotEq": "!=", "Lt": "<", "LtEq": "<=", "Gt": ">", "GtEq": ">="}
 # polars is faster for longer lists of values.
-_FEW = 16
+_MAX_LISTED_VALUES = 16
 
 
 def condition(table: Table, predicate: pl.Expr) -> Condition | None:
@@ -75,9 +75,9 @@ def _tree(tree: Any, types: dict[str, str]) -> Any:
         case {"BinaryExpr": {"left": left, "op": "Or" | "LogicalOr", "right": right}}:
             return {"or": [_tree(left, types), _tree(right, types)]}
         case {"BinaryExpr": {"left": left, "op": str(operator), "right": right}}:
-            operator = _SAME.get(operator, operator)
+            operator = _NULL_SAFE.get(operator, operator)
             if "Literal" in left:
-                left, operator, right = right, _TURNED.get(operator, operator), left
+                left, operator, right = right, _FLIPPED.get(operator, operator), left
             return _comparison(left, operator, right, types)
         case {"Function": {"input": [one], "function": {"Boolean": "Not"}}}:
             return {"not": _tree(one, types)}
@@ -92,29 +92,29 @@ def _tree(tree: Any, types: dict[str, str]) -> Any:
                 "function": {"Boolean": {"IsIn": _}},
             }
         }:
-            name, dtype = _column_of(value, types)
+            name, dtype = _numeric_column(value, types)
             values = _list(bytes(stored))
-            if values is None or values.dtype != dtype or len(values) > _FEW or (values != values).any():
+            if values is None or values.dtype != dtype or len(values) > _MAX_LISTED_VALUES or (values != values).any():
                 raise _UnknownError
-            return [name, "in", [_written(one) for one in values]]
+            return [name, "in", [_number_to_json(one) for one in values]]
         case {"Function": {"input": [value], "function": {"Boolean": "IsNull" | "IsNotNull" as function}}}:
-            return [_column_of(value, types)[0], "is null" if function == "IsNull" else "is not null"]
+            return [_numeric_column(value, types)[0], "is null" if function == "IsNull" else "is not null"]
         case {"Function": {"input": [value], "function": {"Boolean": "IsNan" | "IsNotNan" as function}}}:
-            name, dtype = _column_of(value, types)
+            name, dtype = _numeric_column(value, types)
             if dtype.kind == "f":
                 return [name, ">" if function == "IsNan" else "<=", {"float": "inf"}]
     raise _UnknownError
 
 
 def _comparison(value: Any, operator: str, given: Any, types: dict[str, str]) -> Any:
-    name, dtype = _column_of(value, types)
+    name, dtype = _numeric_column(value, types)
     number = _literal(given, dtype)
     if number is None or operator not in _COMPARISONS:
         raise _UnknownError
-    return [name, _COMPARISONS[operator], _written(number)]
+    return [name, _COMPARISONS[operator], _number_to_json(number)]
 
 
-def _column_of(tree: Any, types: dict[str, str]) -> tuple[str, np.dtype[Any]]:
+def _numeric_column(tree: Any, types: dict[str, str]) -> tuple[str, np.dtype[Any]]:
     """Returns a numeric column and its dtype."""
     match tree:
         case {"Column": str(name)} if types.get(name) in _TYPES:
@@ -122,11 +122,11 @@ def _column_of(tree: Any, types: dict[str, str]) -> tuple[str, np.dtype[Any]]:
     raise _UnknownError
 
 
-def _written(number: Any) -> Any:
+def _number_to_json(number: Any) -> Any:
     return {"float": repr(float(number))} if number.dtype.kind == "f" else int(number)
 
 
-def kept(zones: Zones, predicate: pl.Expr) -> Truths:
+def candidate_zones(zones: Zones, predicate: pl.Expr) -> BoolArray:
     """Returns for each zone whether a predicate may be true of a row."""
     tree = json.loads(predicate.meta.serialize(format="json"))
     found = _Judge(zones).judge(tree)
@@ -137,67 +137,67 @@ class _Judge:
     def __init__(self, zones: Zones) -> None:
         self._zones = zones
 
-    def judge(self, tree: Any) -> May:
+    def judge(self, tree: Any) -> PossibleResults:
         """Judges a boolean expression."""
         match tree:
             case {"Literal": {"Scalar": {"Boolean": bool(truth)}}}:
-                return May(truth, not truth)
+                return PossibleResults(truth, not truth)
             case {"Literal": {"Scalar": {"Null": "Boolean"}}}:
-                return May(False, False)
+                return PossibleResults(False, False)
             case {"BinaryExpr": {"left": left, "op": "And" | "LogicalAnd", "right": right}}:
                 one, other = self.judge(left), self.judge(right)
-                return May(one.yes & other.yes, one.no | other.no)
+                return PossibleResults(one.yes & other.yes, one.no | other.no)
             case {"BinaryExpr": {"left": left, "op": "Or" | "LogicalOr", "right": right}}:
                 one, other = self.judge(left), self.judge(right)
-                return May(one.yes | other.yes, one.no & other.no)
+                return PossibleResults(one.yes | other.yes, one.no & other.no)
             case {"BinaryExpr": {"left": left, "op": str(operator), "right": right}}:
-                operator = _SAME.get(operator, operator)
+                operator = _NULL_SAFE.get(operator, operator)
                 if "Literal" in left:
-                    left, operator, right = right, _TURNED.get(operator, operator), left
-                return self._compared(left, operator, right)
+                    left, operator, right = right, _FLIPPED.get(operator, operator), left
+                return self._judge_comparison(left, operator, right)
             case {"Ternary": {"predicate": asked, "truthy": truthy, "falsy": falsy}}:
                 asked, one, other = self.judge(asked), self.judge(truthy), self.judge(falsy)
                 # The condition may be null, so the otherwise branch is always possible.
-                return May((asked.yes & one.yes) | other.yes, (asked.yes & one.no) | other.no)
+                return PossibleResults((asked.yes & one.yes) | other.yes, (asked.yes & one.no) | other.no)
             case {"Function": {"input": list(given), "function": {"Boolean": function}}}:
                 return self._function(function, given)
-        return _ANYTHING
+        return _EITHER
 
-    def _function(self, function: Any, given: list[Any]) -> May:
+    def _function(self, function: Any, given: list[Any]) -> PossibleResults:
         match function, given:
             case "Not", [one]:
                 found = self.judge(one)
-                return May(found.no, found.yes)
+                return PossibleResults(found.no, found.yes)
             case {"IsBetween": {"closed": str(closed)}}, [value, low, high]:
-                above = self._compared(value, "GtEq" if closed in ("Both", "Left") else "Gt", low)
-                below = self._compared(value, "LtEq" if closed in ("Both", "Right") else "Lt", high)
-                return May(above.yes & below.yes, above.no | below.no)
+                above = self._judge_comparison(value, "GtEq" if closed in ("Both", "Left") else "Gt", low)
+                below = self._judge_comparison(value, "LtEq" if closed in ("Both", "Right") else "Lt", high)
+                return PossibleResults(above.yes & below.yes, above.no | below.no)
             case {"IsIn": _}, [value, {"Literal": {"Scalar": {"List": list(stored)}}}]:
-                return self._among(value, bytes(stored))
+                return self._judge_membership(value, bytes(stored))
             case _, [value]:
                 column = self._column(value)
                 if column is None:
-                    return _ANYTHING
+                    return _EITHER
                 unknown = ~column.known
                 # HDF5 numbers are never null.
                 if function == "IsNull":
-                    return May(unknown, True)
+                    return PossibleResults(unknown, True)
                 if function == "IsNotNull":
-                    return May(True, unknown)
+                    return PossibleResults(True, unknown)
                 if function == "IsNan":
-                    return May(column.nan | unknown, column.numbers | unknown)
+                    return PossibleResults(column.nan | unknown, column.numbers | unknown)
                 if function == "IsNotNan":
-                    return May(column.numbers | unknown, column.nan | unknown)
-        return _ANYTHING
+                    return PossibleResults(column.numbers | unknown, column.nan | unknown)
+        return _EITHER
 
-    def _compared(self, left: Any, operator: str, right: Any) -> May:
+    def _judge_comparison(self, left: Any, operator: str, right: Any) -> PossibleResults:
         """Judges a comparison of a column with a value."""
         column = self._column(left)
         if column is None:
-            return _ANYTHING
+            return _EITHER
         value = _literal(right, column.low.dtype)
         if value is None:
-            return _ANYTHING
+            return _EITHER
         numbers, low, high = column.numbers, column.low, column.high
         # NaN is larger than every number.
         match operator:
@@ -214,17 +214,17 @@ class _Judge:
                 no = (numbers & ((low != value) | (high != value))) | column.nan
                 yes, no = (yes, no) if operator == "Eq" else (no, yes)
             case _:
-                return _ANYTHING
-        return May(yes | ~column.known, no | ~column.known)
+                return _EITHER
+        return PossibleResults(yes | ~column.known, no | ~column.known)
 
-    def _among(self, value: Any, stored: bytes) -> May:
+    def _judge_membership(self, value: Any, stored: bytes) -> PossibleResults:
         """Judges a membership test of a column in a list of values."""
         column, values = self._column(value), _list(stored)
         if column is None or values is None or values.dtype != column.low.dtype or (values != values).any():
-            return _ANYTHING
+            return _EITHER
         values = np.sort(values)
         some = np.searchsorted(values, column.low, "left") < np.searchsorted(values, column.high, "right")
-        return May((column.numbers & some) | ~column.known, True)
+        return PossibleResults((column.numbers & some) | ~column.known, True)
 
     def _column(self, tree: Any) -> Column | None:
         """Returns the statistics of a column, also through a cast that preserves the order of its values."""

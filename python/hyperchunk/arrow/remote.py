@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from hyperchunk import _core
-from hyperchunk.arrow.installed import needed
-from hyperchunk.arrow.table import LOOKS, bounds
+from hyperchunk.arrow.optional_imports import import_optional
+from hyperchunk.arrow.table import CONVERSION_OPTIONS, bounds
 
 
 class RemoteTable:
@@ -26,7 +26,7 @@ class RemoteTable:
     there are ``{"and": […]}``, ``{"or": […]}`` and ``{"not": …}``. Numbers are compared by value, independent of
     their types. `epoch` is a commit of a sharded store. `storage_options` are ``token``, ``ca`` (a file of trusted
     certificates), ``domain`` (the name in the server's certificate) and ``local``; without a token,
-    ``$HYPERCHUNK_TOKEN`` is sent. `looks` are as for :meth:`Group.table`.
+    ``$HYPERCHUNK_TOKEN`` is sent. `conversion` options are as for :meth:`Group.table`.
     """
 
     __slots__ = ("_core",)
@@ -43,12 +43,14 @@ class RemoteTable:
         batch_rows: int | None = None,
         storage_options: dict[str, Any] | None = None,
         network: dict[str, Any] | None = None,
-        **looks: str | None,
+        **conversion: str | None,
     ) -> None:
         from hyperchunk.file import store_options
 
-        if unknown := set(looks) - set(LOOKS):
-            raise TypeError(f"unexpected keyword argument {sorted(unknown)[0]!r}: tables have {', '.join(LOOKS)}")
+        if unknown := set(conversion) - set(CONVERSION_OPTIONS):
+            raise TypeError(
+                f"unexpected keyword argument {sorted(unknown)[0]!r}: tables have {', '.join(CONVERSION_OPTIONS)}"
+            )
         if isinstance(columns, str):
             raise TypeError("columns is a list of names")
         query: dict[str, Any] = {
@@ -59,7 +61,7 @@ class RemoteTable:
             "where": where,
             "epoch": epoch,
             "batch_rows": batch_rows,
-            **looks,
+            **conversion,
         }
         options = (network or {}) | {"store": store_options(storage_options or {})}
         self._core = _core.RemoteTable.open(url, json.dumps(query), options)
@@ -83,7 +85,7 @@ class RemoteTable:
     @property
     def schema(self) -> Any:
         """Columns as a :class:`pyarrow.Schema`."""
-        return needed("pyarrow").schema(self)
+        return import_optional("pyarrow").schema(self)
 
     @property
     def is_local(self) -> bool:
@@ -122,11 +124,11 @@ class RemoteTable:
 
     def to_reader(self) -> Any:
         """Returns a :class:`pyarrow.RecordBatchReader` that yields batches as they arrive."""
-        return needed("pyarrow").RecordBatchReader.from_stream(self)
+        return import_optional("pyarrow").RecordBatchReader.from_stream(self)
 
     def to_pyarrow(self) -> Any:
         """Reads everything into a :class:`pyarrow.Table`."""
-        return needed("pyarrow").table(self)
+        return import_optional("pyarrow").table(self)
 
     def __repr__(self) -> str:
         return f"<hyperchunk.arrow.RemoteTable: {', '.join(self.column_names)} of {self.num_rows} rows>"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hyperchunk.arrow.installed import needed
-from hyperchunk.arrow.table import LOOKS, Table
+from hyperchunk.arrow.optional_imports import import_optional
+from hyperchunk.arrow.table import CONVERSION_OPTIONS, Table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -32,14 +32,14 @@ def scan_hyperchunk(
     >>> lazy = hyperchunk.scan_hyperchunk("particles.h5", "/Timestep_0")  # doctest: +SKIP
     ... lazy.filter(pl.col("px") > 32).select(pl.len(), pl.col("x").mean()).collect()
     """
-    needed("polars")
+    import_optional("polars")
     from polars.io.plugins import register_io_source
 
-    from hyperchunk.arrow.predicates import condition, kept
-    from hyperchunk.arrow.zones import Zones, chosen
+    from hyperchunk.arrow.predicates import candidate_zones, condition
+    from hyperchunk.arrow.zones import Zones, filtered_batches
     from hyperchunk.arrow.zones import scan as zoned_scan
 
-    view = _view(source, table, columns, rows, options)._looking(cells="list")
+    view = _view(source, table, columns, rows, options)._with_defaults(cells="list")
     if view.is_zero_copy and not view._core.keeps_zones():
         # Everything is mapped without a copy: polars touches only the pages that it needs.
         return view.to_polars().lazy()  # type: ignore[no-any-return]
@@ -61,12 +61,12 @@ def scan_hyperchunk(
             return
         known = condition(part, predicate)
         if known is not None:
-            yield from map(to_frame, chosen(part, known, wanted, batch_size))
+            yield from map(to_frame, filtered_batches(part, known, wanted, batch_size))
             return
         needs = [name for name in part.column_names if name in asked]
-        zones = Zones.of(part, needs)
-        may = None if zones is None else kept(zones, predicate)
-        for rows in zoned_scan(part, needs, wanted, zones, may):
+        zones = Zones.read(part, needs)
+        candidates = None if zones is None else candidate_zones(zones, predicate)
+        for rows in zoned_scan(part, needs, wanted, zones, candidates):
             truths = to_frame(rows.first()).select(predicate.alias("")).to_series()
             if truths.any():
                 yield to_frame(rows.chosen(None)).filter(truths)
@@ -81,7 +81,7 @@ def to_frame(arrow: Any) -> pl.DataFrame:
     """Converts an object with Arrow's PyCapsule interface to polars: booleans become polars' own, and types that
     exist only in HDF5 become their storage types.
     """
-    needed("polars")
+    import_optional("polars")
     import polars as pl
 
     frame = pl.DataFrame(arrow)
@@ -96,7 +96,7 @@ def to_frame(arrow: Any) -> pl.DataFrame:
 def _view(source: Any, table: str, columns: Any, rows: Any, options: dict[str, Any]) -> Table:
     from hyperchunk.group import Group
 
-    asked = {name: options.pop(name) for name in (*LOOKS, "mapped", "batch_rows") if name in options}
+    asked = {name: options.pop(name) for name in (*CONVERSION_OPTIONS, "mapped", "batch_rows") if name in options}
     if isinstance(source, Table):
         if asked or options or table != "/":
             raise TypeError("a Table is scanned as it is")

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from hyperchunk import _core
 from hyperchunk._printable import printable
-from hyperchunk.arrow.installed import needed
+from hyperchunk.arrow.optional_imports import import_optional
 from hyperchunk.exceptions import UnsupportedError
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from hyperchunk.arrow.zones import Scanned
+    from hyperchunk.arrow.zones import ScanReport
     from hyperchunk.objects import HLObject
 
 Cells = Literal["tensor", "list"]
@@ -27,7 +27,13 @@ Enums = Literal["values", "dictionary"]
 Compounds = Literal["columns", "struct"]
 
 #: Conversion options of a table's columns, and the default of each.
-LOOKS = {"cells": "tensor", "strings": "text", "half": "float16", "enums": "values", "compounds": "columns"}
+CONVERSION_OPTIONS = {
+    "cells": "tensor",
+    "strings": "text",
+    "half": "float16",
+    "enums": "values",
+    "compounds": "columns",
+}
 
 
 class Table:
@@ -42,13 +48,13 @@ class Table:
     Arrow's PyCapsule interface: ``pyarrow.table(t)``, ``polars.DataFrame(t)``, ``duckdb.sql("select … from t")``.
     """
 
-    __slots__ = ("__weakref__", "_core", "_looks", "_scans")
+    __slots__ = ("__weakref__", "_conversion", "_core", "_scans")
 
-    def __init__(self, core: _core.Table, looks: dict[str, str], scans: deque[Scanned] | None = None) -> None:
+    def __init__(self, core: _core.Table, conversion: dict[str, str], scans: deque[ScanReport] | None = None) -> None:
         self._core = core
-        self._looks = looks
+        self._conversion = conversion
         # Shared by all parts of a table.
-        self._scans: deque[Scanned] = deque(maxlen=1) if scans is None else scans
+        self._scans: deque[ScanReport] = deque(maxlen=1) if scans is None else scans
 
     # --- DuckDB ---
 
@@ -90,7 +96,7 @@ class Table:
     @property
     def schema(self) -> Any:
         """Columns as a :class:`pyarrow.Schema`."""
-        return needed("pyarrow").schema(self)
+        return import_optional("pyarrow").schema(self)
 
     @property
     def is_zero_copy(self) -> bool:
@@ -108,7 +114,7 @@ class Table:
         return self._core.nbytes
 
     @property
-    def scanned(self) -> Scanned | None:
+    def scanned(self) -> ScanReport | None:
         """Report of the last scan with a filter, of this table or any part of it."""
         return self._scans[-1] if self._scans else None
 
@@ -122,7 +128,7 @@ class Table:
     # --- Parts ---
 
     def _with(self, core: _core.Table) -> Table:
-        return Table(core, self._looks, self._scans)
+        return Table(core, self._conversion, self._scans)
 
     def select(self, columns: Sequence[str]) -> Table:
         """Returns the table with the given columns, in this order."""
@@ -164,29 +170,29 @@ class Table:
     def to_reader(self, rows: int | None = None) -> Any:
         """Returns a :class:`pyarrow.RecordBatchReader` with batches of at most `rows` rows."""
         core = self._core if rows is None else self._core.with_batch_rows(operator.index(rows))
-        return needed("pyarrow").RecordBatchReader.from_stream(self._with(core))
+        return import_optional("pyarrow").RecordBatchReader.from_stream(self._with(core))
 
     def to_pyarrow(self) -> Any:
         """Returns a :class:`pyarrow.Table`. A contiguous column is one chunk."""
-        return needed("pyarrow").table(self._with(self._core.with_batch_rows(2**63)))
+        return import_optional("pyarrow").table(self._with(self._core.with_batch_rows(2**63)))
 
     def to_pandas(self, **options: Any) -> Any:
         """Returns a :class:`pandas.DataFrame`; `options` as for :meth:`pyarrow.Table.to_pandas`. Multi-dimensional
         cells are lists.
         """
-        needed("pandas")
-        from hyperchunk.arrow.arrays import with_plain_truth
+        import_optional("pandas")
+        from hyperchunk.arrow.arrays import with_arrow_booleans
 
-        return with_plain_truth(self._looking(cells="list").to_pyarrow()).to_pandas(**options)
+        return with_arrow_booleans(self._with_defaults(cells="list").to_pyarrow()).to_pandas(**options)
 
     def to_polars(self) -> Any:
         """Returns a :class:`polars.DataFrame`. Multi-dimensional cells are arrays, unless the table was made with
         ``cells="tensor"``; types that exist only in HDF5 become their storage types.
         """
-        needed("polars")
+        import_optional("polars")
         from hyperchunk.arrow.scan import to_frame
 
-        table = self._looking(cells="list")
+        table = self._with_defaults(cells="list")
         return to_frame(table._with(table._core.with_batch_rows(2**63)))
 
     def to_numpy(self) -> dict[str, np.ndarray[Any, Any]]:
@@ -199,15 +205,15 @@ class Table:
         """Returns a :class:`pyarrow.dataset.Dataset`, which reads only the columns and rows that DuckDB,
         ``polars.scan_pyarrow_dataset`` or pyarrow request.
         """
-        needed("pyarrow")
+        import_optional("pyarrow")
         from hyperchunk.arrow.dataset import TableDataset
 
         return TableDataset(self)
 
-    def _looking(self, **looks: str) -> Table:
+    def _with_defaults(self, **conversion: str) -> Table:
         """Returns the table with other conversion options, except where the caller has chosen."""
-        wanted = {**looks, **self._looks}
-        if wanted == self._looks:
+        wanted = {**conversion, **self._conversion}
+        if wanted == self._conversion:
             return self
         return Table(self._core.with_looks([f"{name}={value}" for name, value in wanted.items()]), wanted, self._scans)
 
@@ -233,7 +239,7 @@ def table_of(
     *,
     mapped: bool = True,
     batch_rows: int | None = None,
-    **looks: str | None,
+    **conversion: str | None,
 ) -> Table:
     """Returns the table of a group or a dataset: see :meth:`Group.table`."""
     found._opened.need()
@@ -242,11 +248,13 @@ def table_of(
         raise UnsupportedError(
             f"tables are of files that are read, not of one that is being written (object {found.name})"
         )
-    if unknown := set(looks) - set(LOOKS):
-        raise TypeError(f"unexpected keyword argument {sorted(unknown)[0]!r}: tables have {', '.join(LOOKS)}")
+    if unknown := set(conversion) - set(CONVERSION_OPTIONS):
+        raise TypeError(
+            f"unexpected keyword argument {sorted(unknown)[0]!r}: tables have {', '.join(CONVERSION_OPTIONS)}"
+        )
     if isinstance(columns, str):
         raise TypeError("columns is a list of names")
-    given = {name: value for name, value in looks.items() if value is not None}
+    given = {name: value for name, value in conversion.items() if value is not None}
     words = [f"{name}={value}" for name, value in given.items()]
     table = Table(
         _core.Table.of_object(core, None if columns is None else list(columns), None, words, mapped, batch_rows), given

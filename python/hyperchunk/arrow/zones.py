@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from hyperchunk import _core
     from hyperchunk.arrow.table import Table
 
-Truths = npt.NDArray[np.bool_]
+BoolArray = npt.NDArray[np.bool_]
 Rows = list[tuple[int, int]]
 
-_WIDE = {"i": np.int64, "u": np.uint64, "f": np.float64}
+_STORED_TYPES = {"i": np.int64, "u": np.uint64, "f": np.float64}
 
 
 class Condition(NamedTuple):
@@ -37,18 +37,18 @@ class Column(NamedTuple):
     """Statistics of a column, by zone."""
 
     #: True where there are statistics.
-    known: Truths
+    known: BoolArray
     #: True where there are numbers; `low` and `high` bound them.
-    numbers: Truths
+    numbers: BoolArray
     low: npt.NDArray[Any]
     high: npt.NDArray[Any]
     #: True where there may be NaN.
-    nan: Truths
+    nan: BoolArray
 
     def grouped(self, firsts: npt.NDArray[np.intp]) -> Column:
         """Merges zones into groups, given the first zone of each."""
         # Without numbers, the bounds are the neutral elements of minimum and maximum.
-        least, most = _ends(self.low.dtype)
+        least, most = _extremes(self.low.dtype)
         low = np.where(self.numbers, self.low, most)
         high = np.where(self.numbers, self.high, least)
         return Column(
@@ -59,12 +59,12 @@ class Column(NamedTuple):
             np.logical_or.reduceat(self.nan, firsts),
         )
 
-    def of(self, chosen: npt.NDArray[np.intp]) -> Column:
+    def take(self, indices: npt.NDArray[np.intp]) -> Column:
         """Returns the statistics of some zones."""
-        return Column(*(part[chosen] for part in self))
+        return Column(*(part[indices] for part in self))
 
 
-def _ends(dtype: np.dtype[Any]) -> tuple[Any, Any]:
+def _extremes(dtype: np.dtype[Any]) -> tuple[Any, Any]:
     if dtype.kind == "f":
         return dtype.type(-np.inf), dtype.type(np.inf)
     return dtype.type(np.iinfo(dtype).min), dtype.type(np.iinfo(dtype).max)
@@ -78,18 +78,18 @@ class Zones:
     ) -> None:
         ends, columns, self.bytes_scanned, may = found
         #: For each zone, whether the condition may be true of a row; None without a condition.
-        self.may = None if may is None else np.frombuffer(may, np.bool_)
+        self.candidates = None if candidates is None else np.frombuffer(candidates, np.bool_)
         #: End row (exclusive) of each zone. The first zone starts at row 0.
         self.ends = np.frombuffer(ends, np.uint64).astype(np.int64)
         self.columns: dict[str, Column] = {}
         for name, known, low, high in columns:
             flags, dtype = np.frombuffer(known, np.uint8), np.dtype(types[name].lower())
-            least, most = (np.frombuffer(part, _WIDE[dtype.kind]).astype(dtype) for part in (low, high))
+            least, most = (np.frombuffer(part, _STORED_TYPES[dtype.kind]).astype(dtype) for part in (low, high))
             bits = [(flags & bit) != 0 for bit in (1, 2, 4)]
             self.columns[name] = Column(bits[0], bits[1], least, most, bits[2])
 
     @classmethod
-    def of(cls, table: Table, columns: Sequence[str], condition: Condition | None = None) -> Zones | None:
+    def read(cls, table: Table, columns: Sequence[str], condition: Condition | None = None) -> Zones | None:
         """Reads the statistics of columns; None if there are none."""
         asked = () if condition is None else (condition.text, condition.nan)
         found = table._core.zones(columns, *asked)
@@ -98,22 +98,22 @@ class Zones:
     def __len__(self) -> int:
         return len(self.ends)
 
-    def rows(self, kept: Truths) -> Rows:
+    def rows(self, candidates: BoolArray) -> Rows:
         """Returns the row ranges of some zones, with adjacent ones merged."""
         starts = np.concatenate([[0], self.ends[:-1]])
-        edges = np.flatnonzero(np.diff(np.concatenate([[False], kept, [False]]).astype(np.int8)))
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], candidates, [False]]).astype(np.int8)))
         return [(int(starts[first]), int(self.ends[end - 1])) for first, end in edges.reshape(-1, 2).tolist()]
 
-    def unknown(self, kept: Truths, columns: Sequence[str]) -> int:
+    def unknown(self, candidates: BoolArray, columns: Sequence[str]) -> int:
         """Counts the rows of some zones in which one of the columns has no statistics."""
         known = np.ones(len(self), np.bool_)
         for name in columns:
             known &= self.columns[name].known if name in self.columns else False
         lengths = np.diff(self.ends, prepend=0)
-        return int(lengths[kept & ~known].sum())
+        return int(lengths[candidates & ~known].sum())
 
 
-class Scanned:
+class ScanReport:
     """Report of a scan with a filter, in bytes of uncompressed elements."""
 
     def __init__(
@@ -144,7 +144,7 @@ def scan(
     first: list[str],
     wanted: list[str],
     zones: Zones | None,
-    kept: Truths | None,
+    candidates: BoolArray | None,
     *,
     fused: bool = False,
 ) -> _core.Scan:
@@ -158,16 +158,16 @@ def scan(
         rows = zones.rows(kept)
         statistics = zones.bytes_scanned
         left = each * sum(stop - start for start, stop in rows)
-        unknown = each * zones.unknown(kept, first)
+        unknown = each * zones.unknown(candidates, first)
     found = table._core.scan(first, wanted, rows)
-    table._scans.append(Scanned(found, statistics, left, unknown, whole, fused))
+    table._scans.append(ScanReport(found, statistics, left, unknown, whole, fused))
     return found
 
 
-def chosen(table: Table, condition: Condition, wanted: list[str], rows: int | None = None) -> _core.Chosen:
+def filtered_batches(table: Table, condition: Condition, wanted: list[str], rows: int | None = None) -> _core.Chosen:
     """Reads columns of the rows for which a condition is true, in batches of at most `rows` rows."""
-    zones = Zones.of(table, condition.columns, condition)
-    found = scan(table, condition.columns, wanted, zones, None if zones is None else zones.may, fused=True)
+    zones = Zones.read(table, condition.columns, condition)
+    found = scan(table, condition.columns, wanted, zones, None if zones is None else zones.candidates, fused=True)
     reader = found.chosen(condition.text, condition.nan, rows)
     if reader is None:
         raise ValueError(f"a condition that this table does not evaluate: {condition.text}")

@@ -12,7 +12,7 @@ use hyperchunk_cuda::ingest::{ChunkBytes, Input, Options, Part, Report, Request,
 use hyperchunk_cuda::nvcomp::Nvcomp;
 use hyperchunk_cuda::{Context, DeviceMemory, Stream};
 use hyperchunk_udf::host::Programs;
-use select::{Axis, Choice};
+use select::{Axis, Selection};
 use std::ops::Range;
 use std::sync::OnceLock;
 use std::time::Instant;
@@ -23,7 +23,7 @@ const SLAB: usize = 64 << 20;
 /// A read request: a dataset, a selection, and the conversion of its elements.
 pub(super) struct Wanted<'a> {
     pub(super) dataset: &'a Dataset,
-    pub(super) choice: &'a Choice,
+    pub(super) choice: &'a Selection,
     pub(super) conversion: Option<&'a Conversion>,
     /// Element type after the conversion.
     pub(super) element: Element,
@@ -280,7 +280,7 @@ fn decoded_here(wanted: &Wanted<'_>, stream: &Stream, memory: &DeviceMemory) -> 
     let stored = usize::try_from(dataset.datatype().size).unwrap_or(usize::MAX).max(1);
     let size = conversion.map_or(stored, |conversion| conversion.to);
     let slab = (SLAB / size.max(1)).max(1).saturating_mul(stored) as u64;
-    let parts: Box<dyn Iterator<Item = Choice>> = match steps(choice, dataset.dims()) {
+    let parts: Box<dyn Iterator<Item = Selection>> = match steps(choice, dataset.dims()) {
         Some(axes) if memory.bytes() > SLAB => Box::new(slabs_of(dataset, axes, slab)),
         _ => Box::new(std::iter::once(choice.clone())),
     };
@@ -308,10 +308,12 @@ fn decoded_here(wanted: &Wanted<'_>, stream: &Stream, memory: &DeviceMemory) -> 
 }
 
 /// Converts a selection to steps along each axis, if it can be cut into slabs.
-fn steps(choice: &Choice, dims: &[u64]) -> Option<Vec<Steps>> {
+fn steps(choice: &Selection, dims: &[u64]) -> Option<Vec<Steps>> {
     match choice {
-        Choice::All => Some(dims.iter().map(|extent| Steps { start: 0, step: 1, count: *extent }).collect()),
-        Choice::Axes(axes) => axes.iter().map(one_axis).collect(),
+        Selection::All => {
+            Some(dims.iter().map(|extent| Steps { start: 0, step: 1, count: *extent }).collect())
+        }
+        Selection::Axes(axes) => axes.iter().map(one_axis).collect(),
         _ => None,
     }
 }

@@ -114,13 +114,13 @@ def test_duckdb_asks_for_what_it_needs(table: hyperchunk.Table, monkeypatch: pyt
     spy = Spy(monkeypatch)
     scans: list[tuple[list[str], list[str]]] = []
     t = table.to_dataset()
-    chosen = type(t)._chosen
+    chosen = type(t)._filtered_batches
 
     def spied(dataset: Any, names: list[str], filter: Any) -> Any:
-        scans.append((dataset._needed([], filter), names))
+        scans.append((dataset._needed_columns([], filter), names))
         return chosen(dataset, names, filter)
 
-    monkeypatch.setattr(type(t), "_chosen", spied)
+    monkeypatch.setattr(type(t), "_filtered_batches", spied)
     duckdb.sql("select sum(be) from t").fetchall()
     assert spy.selected == [["be"]]
     duckdb.sql("select sum(be) from t where n < 10 and id > 20").fetchall()
@@ -292,12 +292,12 @@ def test_what_an_expression_mentions(tmp_path: Path) -> None:
         for name in ("a", "b", "is_valid", "a b", "(a > 1)", "and", "ü"):
             file[name] = np.arange(5)
     dataset = hyperchunk.open(tmp_path / "names.h5").table().to_dataset()
-    assert dataset._needed([], (pc.field("b") > 1) & pc.field("b").is_valid()) == ["b"]
-    assert dataset._needed(["a"], pc.field("(a > 1)") > 1) == ["(a > 1)", "a"]
-    assert dataset._needed([], pc.field("a b") > 1) == ["a b"]
-    assert dataset._needed([], pc.field("ü") > 1) == ["ü"]
+    assert dataset._needed_columns([], (pc.field("b") > 1) & pc.field("b").is_valid()) == ["b"]
+    assert dataset._needed_columns(["a"], pc.field("(a > 1)") > 1) == ["(a > 1)", "a"]
+    assert dataset._needed_columns([], pc.field("a b") > 1) == ["a b"]
+    assert dataset._needed_columns([], pc.field("ü") > 1) == ["ü"]
     # Columns referred to by number must keep their positions.
-    assert dataset._needed(["b"], pc.field(0) > 1) == dataset.schema.names
+    assert dataset._needed_columns(["b"], pc.field(0) > 1) == dataset.schema.names
     assert dataset.to_table(columns=["b"], filter=pc.field(0) > 3)["b"].to_pylist() == [4]
     assert dataset.to_table(columns=["ü"], filter=pc.field("and") > 3)["ü"].to_pylist() == [4]
 

@@ -3,7 +3,7 @@
 use super::Task;
 use crate::jobs::{Answer, Input, Job, Names, Result, SIDE};
 use hyperchunk::model::{LinkTarget, ObjectKind};
-use hyperchunk::select::{Axis, Choice};
+use hyperchunk::select::{Axis, Selection};
 use hyperchunk::{Dataset, File, OpenOptions};
 
 pub(crate) fn task(input: &Input, job: Job) -> Result<Task<'_>> {
@@ -34,7 +34,7 @@ fn open(input: &Input, name: &str) -> Result<Dataset> {
 
 fn whole(dataset: &Dataset) -> Result<Answer> {
     let mut values = vec![0_f32; usize::try_from(dataset.elements()?)?];
-    dataset.read(&Choice::All, bytes_of(&mut values))?;
+    dataset.read(&Selection::All, bytes_of(&mut values))?;
     Ok(Answer::Values(values))
 }
 
@@ -42,7 +42,7 @@ fn slices(input: &Input, dataset: &Dataset) -> Result<Answer> {
     let size = usize::try_from(SIDE * SIDE)?;
     let mut values = vec![0_f32; input.corners.len() * size];
     for ([row, column], slice) in input.corners.iter().zip(values.chunks_exact_mut(size)) {
-        let choice = Choice::Axes(vec![Axis::range(*row..row + SIDE), Axis::range(*column..column + SIDE)]);
+        let choice = Selection::Axes(vec![Axis::range(*row..row + SIDE), Axis::range(*column..column + SIDE)]);
         dataset.read(&choice, bytes_of(slice))?;
     }
     Ok(Answer::Values(values))

@@ -5,8 +5,8 @@ use crate::{Error, Result};
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 
-/// Arrow's `MetadataVersion.V5`.
-pub(super) const V5: i16 = 4;
+/// Arrow's `MetadataVersion.METADATA_V5`.
+pub(super) const METADATA_V5: i16 = 4;
 /// Arrow's `MessageHeader.RecordBatch`.
 const RECORD_BATCH: u8 = 3;
 /// The first bytes of a message.
@@ -16,7 +16,7 @@ pub(super) const END_OF_STREAM: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 
 /// A byte range, relative to the start of a body.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct BodyRange {
     pub(super) offset: u64,
     pub(super) length: u64,
 }
@@ -25,7 +25,7 @@ pub(super) struct Place {
 /// `length` is the size of the whole message including its prefix; it is padded with zeros.
 pub(super) fn message(
     rows: u64,
-    columns: &[(&DataType, Place)],
+    columns: &[(&DataType, BodyRange)],
     body: u64,
     length: usize,
 ) -> Result<Vec<u8>> {
@@ -33,7 +33,7 @@ pub(super) fn message(
     let signed = |value: u64| i64::try_from(value).map_err(|_| too_large());
     let mut flat = Flat::new();
     let (root, links) = flat.table(&[
-        Slot::I16(0, V5),
+        Slot::I16(0, METADATA_V5),
         Slot::U8(1, RECORD_BATCH),
         Slot::Link(2),
         Slot::I64(3, signed(body)?),
@@ -56,11 +56,11 @@ pub(super) fn message(
         let at = flat.structs(pairs.len(), &bytes);
         flat.link(link, at)?;
     }
-    framed(&flat.bytes, length)
+    frame_message(&flat.bytes, length)
 }
 
 /// Adds the prefix to a message, and pads it to `length` bytes, or to a multiple of eight if that is 0.
-pub(super) fn framed(message: &[u8], length: usize) -> Result<Vec<u8>> {
+pub(super) fn frame_message(message: &[u8], length: usize) -> Result<Vec<u8>> {
     let whole = if length == 0 { (message.len() + 8).next_multiple_of(8) } else { length };
     let size = whole.checked_sub(8).filter(|size| *size >= message.len());
     let size = size.and_then(|size| i32::try_from(size).ok());
@@ -77,7 +77,7 @@ pub(super) fn framed(message: &[u8], length: usize) -> Result<Vec<u8>> {
 fn describe(
     data_type: &DataType,
     rows: u64,
-    place: Place,
+    place: BodyRange,
     nodes: &mut Vec<(u64, u64)>,
     buffers: &mut Vec<(u64, u64)>,
 ) -> Result<()> {

@@ -1,8 +1,8 @@
 //! Consistency checks between the Arrow side and the HDF5 side of a file.
 
-use super::batch::{self, Place};
+use super::batch::{self, BodyRange};
 use super::columns::attributes;
-use super::columns::look;
+use super::columns::conversion;
 use super::footer::{ENDING, MAGIC};
 use super::metadata::{DUAL, END, GENERATION, GROUP, VERSION};
 use crate::types::ColumnType;
@@ -16,12 +16,12 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
 /// Maximum size of a footer, in bytes.
-const LARGEST: u64 = 1 << 30;
+const MAX_FOOTER_BYTES: u64 = 1 << 30;
 
 /// The result of checking a file as an Arrow file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Checked {
+pub struct CheckReport {
     /// Reasons for which it is not an Arrow file, or differs from its HDF5 side. Empty if it is consistent.
     pub problems: Vec<String>,
     /// True if the file was made as a dual file.
@@ -38,7 +38,7 @@ pub struct Checked {
     pub generation: Option<u64>,
 }
 
-impl Checked {
+impl CheckReport {
     /// Returns whether both sides are the same.
     #[must_use]
     pub fn is_current(&self) -> bool {
@@ -50,7 +50,7 @@ impl Checked {
 ///
 /// # Errors
 /// Errors of reading the file as HDF5.
-pub fn check(path: impl AsRef<Path>) -> Result<Checked> {
+pub fn check(path: impl AsRef<Path>) -> Result<CheckReport> {
     let path = path.as_ref();
     let checked = checked(path);
     checked.map_err(|error| error.file(path.display()))
@@ -60,12 +60,12 @@ fn cannot(error: &std::io::Error) -> Error {
     Error::new(hyperchunk::ErrorKind::Io, format!("cannot read the file: {error}"))
 }
 
-fn checked(path: &Path) -> Result<Checked> {
+fn checked(path: &Path) -> Result<CheckReport> {
     let file = File::open(path, &OpenOptions::default())?;
     let mut bytes = std::fs::File::open(path).map_err(|error| cannot(&error))?;
     let size = bytes.metadata().map_err(|error| cannot(&error))?.len();
-    let mut checked = Checked::default();
-    let problem = |checked: &mut Checked, what: &str| {
+    let mut checked = CheckReport::default();
+    let problem = |checked: &mut CheckReport, what: &str| {
         checked.problems.push(what.to_owned());
         Ok(checked.clone())
     };
@@ -86,7 +86,7 @@ fn checked(path: &Path) -> Result<Checked> {
         return problem(&mut checked, what);
     }
     let length = length.iter().rev().fold(0, |length: u64, byte| length << 8 | u64::from(*byte));
-    if length > LARGEST || length + 18 > size {
+    if length > MAX_FOOTER_BYTES || length + 18 > size {
         return problem(&mut checked, "the footer has no possible size");
     }
     let footer = part(&mut bytes, size - 10 - length, length)?;
@@ -97,17 +97,17 @@ fn checked(path: &Path) -> Result<Checked> {
         return problem(&mut checked, changed);
     };
     let pairs = footer.custom_metadata();
-    let said = |key: &str| {
+    let state = |key: &str| {
         let pair = pairs.iter().flatten().find(|pair| pair.key() == Some(key));
         pair.and_then(|pair| pair.value()).map(str::to_owned)
     };
     checked.columns = schema.fields().iter().map(|field| field.name().clone()).collect();
-    checked.generation = said(GENERATION).and_then(|text| text.parse().ok());
-    checked.group = said(GROUP);
-    if said(DUAL).as_deref() != Some(VERSION) {
+    checked.generation = state(GENERATION).and_then(|text| text.parse().ok());
+    checked.group = state(GROUP);
+    if state(DUAL).as_deref() != Some(VERSION) {
         return problem(&mut checked, "the footer is not one of a file that is HDF5, too");
     }
-    if said(END).and_then(|text| text.parse().ok()) != Some(size) || size != base + file.superblock().end {
+    if state(END).and_then(|text| text.parse().ok()) != Some(size) || size != base + file.superblock().end {
         return problem(&mut checked, "the footer was written for a file of another size");
     }
     let blocks: Vec<_> = footer.recordBatches().into_iter().flatten().collect();
@@ -120,7 +120,7 @@ fn checked(path: &Path) -> Result<Checked> {
     for (number, block) in blocks.iter().enumerate() {
         let offset = u64::try_from(block.offset()).unwrap_or(u64::MAX);
         let metadata = u64::try_from(block.metaDataLength()).unwrap_or(u64::MAX);
-        if metadata > LARGEST || offset.checked_add(metadata).is_none_or(|end| end > size) {
+        if metadata > MAX_FOOTER_BYTES || offset.checked_add(metadata).is_none_or(|end| end > size) {
             return problem(&mut checked, "a row group beyond the file");
         }
         let message = part(&mut bytes, offset, metadata)?;
@@ -197,12 +197,12 @@ impl Hdf5Column {
             Error::unsupported(format!("dataset {name:?} cannot be an Arrow column: {message}"))
         };
         let Some((_, cell)) = dataset.dims().split_first() else { return Err(of("it has no rows".into())) };
-        let column = ColumnType::new(name, dataset.datatype(), cell, &look())
+        let column = ColumnType::new(name, dataset.datatype(), cell, &conversion())
             .map_err(|error| of(error.message().into()))?;
         let Some(alignment) = column.zero_copy() else {
             return Err(of("its values are not stored as Arrow has them".into()));
         };
-        batch::message(0, &[(column.field().data_type(), Place { offset: 0, length: 0 })], 0, 0)
+        batch::message(0, &[(column.field().data_type(), BodyRange { offset: 0, length: 0 })], 0, 0)
             .map_err(|error| of(error.message().into()))?;
         if !dataset.pipeline().is_empty() {
             return Err(of("it is compressed".into()));
@@ -288,7 +288,7 @@ fn compared(
             .ok_or_else(|| Error::corrupt(format!("column {:?} has other rows", column.field.name())))?;
         places.push((
             column.field.data_type(),
-            Place { offset: start, length: rows.saturating_mul(column.row_size) },
+            BodyRange { offset: start, length: rows.saturating_mul(column.row_size) },
         ));
     }
     let expected = batch::message(rows, &places, 0, 0)?;

@@ -4,7 +4,7 @@ use super::batch::{self, END_OF_STREAM};
 use super::footer::MAGIC;
 use super::metadata::GROUP;
 use super::writer::DualOptions;
-use crate::types::{ColumnType, Look, Strings, datatype_of};
+use crate::types::{ColumnType, ConversionOptions, Strings, datatype_from_field};
 use crate::{Error, ErrorKind, Result, attributes_to_metadata};
 use arrow_ipc::writer::{DictionaryTracker, IpcDataGenerator, IpcWriteOptions};
 use arrow_schema::{DataType, Field, Metadata, Schema, SchemaRef};
@@ -23,12 +23,12 @@ pub(super) struct Column {
 }
 
 /// Alignment of a column's values in a row group, in bytes.
-pub(super) const ALIGNMENT: u64 = 64;
-/// Alignment in bytes of values of at least [`MANY`] bytes.
-pub(super) const PAGE: u64 = 4096;
-pub(super) const MANY: u64 = 1 << 20;
+pub(super) const ALIGNMENT_BYTES: u64 = 64;
+/// Alignment in bytes of values of at least [`PAGE_ALIGNED_BYTES`] bytes.
+pub(super) const PAGE_BYTES: u64 = 4096;
+pub(super) const PAGE_ALIGNED_BYTES: u64 = 1 << 20;
 /// The state that is determined before the file is created.
-pub(super) struct Prepared {
+pub(super) struct NewFile {
     pub(super) schema: SchemaRef,
     pub(super) columns: Vec<Column>,
     pub(super) user_block: u64,
@@ -37,13 +37,13 @@ pub(super) struct Prepared {
     pub(super) message: Vec<u8>,
 }
 
-impl Prepared {
+impl NewFile {
     pub(super) fn new(schema: &Schema, options: &DualOptions) -> Result<Self> {
         let columns = schema.fields().iter().map(|field| Column::new(field)).collect::<Result<_>>()?;
-        Self::of_columns(columns, schema.metadata().clone(), options)
+        Self::from_columns(columns, schema.metadata().clone(), options)
     }
 
-    pub(super) fn of_columns(
+    pub(super) fn from_columns(
         columns: Vec<Column>,
         metadata: Metadata,
         options: &DualOptions,
@@ -67,7 +67,7 @@ impl Prepared {
         let front = Schema::new_with_metadata(schema.fields().clone(), more.collect::<Metadata>());
         let message = schema_message(&front)?;
         let needed = (MAGIC.len() + message.len() + END_OF_STREAM.len()) as u64;
-        let user_block = options.user_block.unwrap_or(0).max(needed).max(PAGE).next_power_of_two();
+        let user_block = options.user_block.unwrap_or(0).max(needed).max(PAGE_BYTES).next_power_of_two();
         Ok(Self { schema, columns, user_block, names, message })
     }
 }
@@ -75,8 +75,8 @@ impl Prepared {
 impl Column {
     fn new(field: &Field) -> Result<Self> {
         let name = field.name();
-        let made =
-            datatype_of(field).and_then(|(datatype, cell)| ColumnType::new(name, &datatype, &cell, &look()));
+        let made = datatype_from_field(field)
+            .and_then(|(datatype, cell)| ColumnType::new(name, &datatype, &cell, &conversion()));
         let mut made = Self::checked(name, made, field.data_type().clone())?;
         let own = made.column.field().metadata();
         let more: Vec<_> = field.metadata().iter().filter(|(key, _)| !own.contains_key(key)).collect();
@@ -112,8 +112,8 @@ impl Column {
 }
 
 /// Returns the conversion options for dual files: values are taken as stored wherever possible.
-pub(super) fn look() -> Look {
-    Look { strings: Strings::Stored, ..Look::default() }
+pub(super) fn conversion() -> ConversionOptions {
+    ConversionOptions { strings: Strings::Stored, ..ConversionOptions::default() }
 }
 
 /// Returns whether consecutive values of both types have the same bytes.
@@ -134,16 +134,16 @@ fn same_bytes(left: &DataType, right: &DataType) -> bool {
 }
 
 /// Returns the start of each column's values in a row group of `rows` rows, and the end of the last.
-pub(super) fn laid_out(sizes: &[u64], rows: u64, mut at: u64) -> Result<(Vec<u64>, u64)> {
+pub(super) fn layout_row_group(sizes: &[u64], rows: u64, mut at: u64) -> Result<(Vec<u64>, u64)> {
     let too_large = || Error::limit("a row group of 2^62 bytes");
     let mut starts = Vec::with_capacity(sizes.len());
     for size in sizes {
         let size = size.checked_mul(rows).filter(|size| *size < 1 << 62).ok_or_else(too_large)?;
-        at = at.next_multiple_of(if size >= MANY { PAGE } else { ALIGNMENT });
+        at = at.next_multiple_of(if size >= PAGE_ALIGNED_BYTES { PAGE_BYTES } else { ALIGNMENT_BYTES });
         starts.push(at);
         at = at.checked_add(size).ok_or_else(too_large)?;
     }
-    Ok((starts, at.next_multiple_of(ALIGNMENT)))
+    Ok((starts, at.next_multiple_of(ALIGNMENT_BYTES)))
 }
 
 /// Encodes the schema message that starts a stream.
@@ -152,7 +152,7 @@ pub(super) fn schema_message(schema: &Schema) -> Result<Vec<u8>> {
     let options = IpcWriteOptions::default();
     let encoded =
         IpcDataGenerator::default().schema_to_bytes_with_dictionary_tracker(schema, &mut tracker, &options);
-    batch::framed(&encoded.ipc_message, 0)
+    batch::frame_message(&encoded.ipc_message, 0)
 }
 
 /// Returns the attributes of an object, sorted by key; empty if one of them has no Arrow equivalent.

@@ -1,9 +1,11 @@
 //! Adding Arrow footers to existing files.
 
-use super::batch::{self, CONTINUATION, Place};
-use super::check::{Checked, Hdf5Column, check, part};
-use super::columns::{ALIGNMENT, MANY, PAGE, attributes, laid_out, look, schema_message};
-use super::footer::{Block, Footer, MAGIC, Said};
+use super::batch::{self, BodyRange, CONTINUATION};
+use super::check::{CheckReport, Hdf5Column, check, part};
+use super::columns::{
+    ALIGNMENT_BYTES, PAGE_ALIGNED_BYTES, PAGE_BYTES, attributes, conversion, layout_row_group, schema_message,
+};
+use super::footer::{Block, Footer, FooterState, MAGIC};
 use super::metadata::GROUP;
 use crate::types::ColumnType;
 use crate::{Error, Result};
@@ -32,9 +34,9 @@ pub struct FixOptions {
 /// The result of adding a footer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Fixed {
+pub struct FixReport {
     /// The state of the file afterwards.
-    pub checked: Checked,
+    pub checked: CheckReport,
     /// Datasets that are not columns, with the reasons.
     pub notes: Vec<String>,
     /// True if the file was written to.
@@ -47,7 +49,7 @@ pub struct Fixed {
 ///
 /// # Errors
 /// Unsupported if that needs a copy ([`fix_to`]); as [`Writer::adopt`].
-pub fn fix(path: impl AsRef<Path>, options: &FixOptions) -> Result<Fixed> {
+pub fn fix(path: impl AsRef<Path>, options: &FixOptions) -> Result<FixReport> {
     let path = path.as_ref();
     fixed(path, options).map_err(|error| error.file(path.display()))
 }
@@ -63,7 +65,7 @@ pub fn fix_to(
     options: &FixOptions,
     total: &dyn Fn(u64),
     progress: &(dyn Fn(u64) + Sync),
-) -> Result<Fixed> {
+) -> Result<FixReport> {
     let (path, out) = (path.as_ref(), out.as_ref());
     output::accept(out, &[output::Kind::Hdf5, output::Kind::Table])?;
     output::check(out, options.replace, &[path])?;
@@ -83,25 +85,25 @@ fn planned(file: &File, path: &Path, options: &FixOptions) -> Result<PackPlan> {
     let (mut fields, mut big) = (Vec::new(), false);
     for (name, dataset) in datasets(&group, options)? {
         let Some((_, cell)) = dataset.dims().split_first() else { continue };
-        let column = ColumnType::new(&name, dataset.datatype(), cell, &look());
+        let column = ColumnType::new(&name, dataset.datatype(), cell, &conversion());
         let Some(column) = column.ok().filter(|column| column.zero_copy().is_some()) else { continue };
         let rule = format!("{}/{name}", group_path.trim_end_matches('/'));
         pack.chunk_rules.push((rule.clone(), Chunking::Contiguous));
         pack.filter_rules.push((rule, Filtering::None));
-        big |= dataset.elements().unwrap_or(0).saturating_mul(dataset.datatype().size) >= MANY;
+        big |= dataset.elements().unwrap_or(0).saturating_mul(dataset.datatype().size) >= PAGE_ALIGNED_BYTES;
         fields.push((**column.field()).clone());
     }
-    let nothing = Place { offset: 0, length: 0 };
+    let nothing = BodyRange { offset: 0, length: 0 };
     let types: Vec<_> = fields.iter().map(|field| (field.data_type(), nothing)).collect();
     let message = batch::message(0, &types, 0, 0)?.len();
-    let schema = schema_message(&schema_of(fields.clone(), &group_path))?.len();
+    let schema = schema_message(&dual_schema(fields.clone(), &group_path))?.len();
     let needed = (MAGIC.len() + schema + message + 64) as u64;
     pack.user_block = Some(needed.max(PAGE).next_power_of_two());
     (pack.lasting, pack.alignment) = (true, if big { PAGE } else { ALIGNMENT });
     PackPlan::new(vec![Input { file: file.clone(), into: String::new() }], pack)
 }
 
-fn schema_of(fields: Vec<Field>, group: &str) -> Schema {
+fn dual_schema(fields: Vec<Field>, group: &str) -> Schema {
     Schema::new_with_metadata(
         fields,
         [(GROUP.to_owned(), group.to_owned())].into_iter().collect::<Metadata>(),
@@ -109,15 +111,15 @@ fn schema_of(fields: Vec<Field>, group: &str) -> Schema {
 }
 
 /// Returns the path of the columns' group.
-fn group_of(file: &File, path: &Path, options: &FixOptions) -> Result<String> {
+fn find_group(file: &File, path: &Path, options: &FixOptions) -> Result<String> {
     if let Some(group) = &options.group {
         return Ok(group.clone());
     }
-    Ok(said_in_front(file, path)?.0.unwrap_or_else(|| "/".into()))
+    Ok(read_user_block(file, path)?.0.unwrap_or_else(|| "/".into()))
 }
 
 /// Returns the group and the columns in the schema of the user block.
-fn said_in_front(file: &File, path: &Path) -> Result<(Option<String>, HashSet<String>)> {
+fn read_user_block(file: &File, path: &Path) -> Result<(Option<String>, HashSet<String>)> {
     let base = file.superblock().base.min(1 << 26);
     if base < 512 {
         return Ok((None, HashSet::new()));
@@ -222,10 +224,10 @@ fn needs_copy(what: String) -> Error {
     Error::unsupported(format!("{what}: a copy can be made that is Arrow, too (-o)"))
 }
 
-fn fixed(path: &Path, options: &FixOptions) -> Result<Fixed> {
+fn fixed(path: &Path, options: &FixOptions) -> Result<FixReport> {
     let before = check(path)?;
     if before.is_current() && options.group.is_none() && options.columns.is_none() {
-        return Ok(Fixed { checked: before, ..Fixed::default() });
+        return Ok(FixReport { checked: before, ..FixReport::default() });
     }
     let file = File::open(path, &OpenOptions::default())?;
     let base = file.superblock().base;
@@ -237,11 +239,11 @@ fn fixed(path: &Path, options: &FixOptions) -> Result<Fixed> {
     if !front.starts_with(MAGIC) && front.iter().any(|byte| *byte != 0) {
         return Err(needs_copy("the user block holds something else".into()));
     }
-    let group_path = group_of(&file, path, options)?;
+    let group_path = find_group(&file, path, options)?;
     let names: Vec<&str> = group_path.split('/').filter(|name| !name.is_empty()).collect();
     let shown = format!("/{}", names.join("/"));
     let group = file.root()?.group()?.get(shown.as_bytes())?;
-    let (mut columns, notes) = columns(&group, options, &said_in_front(&file, path)?.1)?;
+    let (mut columns, notes) = columns(&group, options, &read_user_block(&file, path)?.1)?;
     let rows = columns.first().map_or(0, Hdf5Column::rows);
     let chunks: HashSet<u64> = columns.iter().filter_map(|column| column.chunk).collect();
     let height = match chunks.len() {
@@ -266,7 +268,7 @@ fn fixed(path: &Path, options: &FixOptions) -> Result<Fixed> {
     for (column, id) in columns.iter_mut().zip(&ids) {
         align(&writer, column, *id, base)?;
     }
-    let groups = places(&columns, rows, height, base, &mut bytes, &schema_of(fields.clone(), &shown))?;
+    let groups = places(&columns, rows, height, base, &mut bytes, &dual_schema(fields.clone(), &shown))?;
     for (at, message) in groups.written {
         if at < base {
             writer.write_user_block(at, &message)?;
@@ -285,7 +287,7 @@ fn fixed(path: &Path, options: &FixOptions) -> Result<Fixed> {
         so_far = format!("{}/{name}", so_far.trim_end_matches('/'));
     }
     let footer = Arc::new(Footer::default());
-    footer.say(Said {
+    footer.set_state(FooterState {
         columns: ids.into_iter().zip(fields).collect(),
         metadata: attributes(&group)?,
         blocks: groups.blocks,
@@ -298,7 +300,7 @@ fn fixed(path: &Path, options: &FixOptions) -> Result<Fixed> {
     writer.close()?;
     let checked = check(path)?;
     match checked.problems.first() {
-        None => Ok(Fixed { checked, notes, changed: true }),
+        None => Ok(FixReport { checked, notes, changed: true }),
         Some(problem) => Err(Error::invalid(format!("the Arrow side is not as it should be: {problem}"))),
     }
 }
@@ -315,7 +317,8 @@ fn align(writer: &Writer, column: &mut Hdf5Column, id: NodeId, base: u64) -> Res
         if (*start + base).is_multiple_of(column.alignment.max(8)) {
             continue;
         }
-        let place = writer.reserve(size, if size >= MANY { PAGE } else { ALIGNMENT })?;
+        let place =
+            writer.reserve(size, if size >= PAGE_ALIGNED_BYTES { PAGE_BYTES } else { ALIGNMENT_BYTES })?;
         let mut at = 0;
         while at < size {
             buffer.resize(usize::try_from((size - at).min(4 << 20)).unwrap_or(0), 0);
@@ -351,9 +354,9 @@ fn places(
     bytes: &mut std::fs::File,
     schema: &Schema,
 ) -> Result<Groups> {
-    let nothing = Place { offset: 0, length: 0 };
+    let nothing = BodyRange { offset: 0, length: 0 };
     let types: Vec<_> = columns.iter().map(|column| (column.field.data_type(), nothing)).collect();
-    let length = (batch::message(0, &types, 0, 0)?.len() as u64).next_multiple_of(ALIGNMENT);
+    let length = (batch::message(0, &types, 0, 0)?.len() as u64).next_multiple_of(ALIGNMENT_BYTES);
     let count = if rows == 0 { 0 } else { rows.div_ceil(height.max(1)) };
     let sizes: Vec<u64> = columns.iter().map(|column| column.row_size).collect();
     let mut groups = Groups { blocks: Vec::new(), written: Vec::new() };
@@ -394,7 +397,8 @@ fn places(
         };
         let body = offset + length;
         let placed = columns.iter().zip(&starts).map(|(column, start)| {
-            let place = Place { offset: (start + base).saturating_sub(body), length: some * column.row_size };
+            let place =
+                BodyRange { offset: (start + base).saturating_sub(body), length: some * column.row_size };
             (column.field.data_type(), place)
         });
         let placed: Vec<_> = placed.collect();
@@ -416,7 +420,7 @@ fn before(
     base: u64,
     bytes: &mut std::fs::File,
 ) -> Result<Option<u64>> {
-    let (laid, _) = laid_out(sizes, room, 2 * length)?;
+    let (laid, _) = layout_row_group(sizes, room, 2 * length)?;
     let Some(begin) = starts.first().zip(laid.first()).and_then(|(start, laid)| start.checked_sub(*laid))
     else {
         return Ok(None);

@@ -26,7 +26,7 @@ pub(super) const ENDING: &[u8; 6] = b"ARROW1";
 /// The description of a column without its first word, and the vtable that this word points to.
 #[derive(Debug, Clone)]
 struct Description {
-    list: Vec<u8>,
+    vtable: Vec<u8>,
     behind: Vec<u8>,
     remainder: u64,
 }
@@ -41,7 +41,7 @@ pub(super) struct Block {
 
 /// The contents of the footer at the next commit.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Said {
+pub(super) struct FooterState {
     /// Columns and their datasets.
     pub(super) columns: Vec<(NodeId, Field)>,
     /// The metadata of the schema.
@@ -58,7 +58,7 @@ pub(super) struct Said {
 /// The writer of footers.
 #[derive(Debug, Default)]
 pub(super) struct Footer {
-    said: Mutex<Said>,
+    state: Mutex<FooterState>,
     /// Made when the contents of the footer are final.
     draft: Mutex<Option<Draft>>,
 }
@@ -66,7 +66,7 @@ pub(super) struct Footer {
 /// A footer whose addresses are not final.
 #[derive(Debug)]
 struct Draft {
-    said: Said,
+    state: FooterState,
     descriptions: Vec<Description>,
     /// The bytes before the first header.
     front: Flat,
@@ -92,36 +92,36 @@ fn pair_behind(key: &str, value: &str) -> Vec<u8> {
 }
 
 impl Footer {
-    pub(super) fn say(&self, said: Said) {
-        *self.said.lock().unwrap_or_else(PoisonError::into_inner) = said;
+    pub(super) fn set_state(&self, state: FooterState) {
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
     }
 }
 
 impl Draft {
-    fn new(said: Said) -> Result<Self> {
+    fn new(state: FooterState) -> Result<Self> {
         let descriptions: Vec<Description> =
-            said.columns.iter().map(|(_, field)| Description::new(field)).collect::<Result<_>>()?;
+            state.columns.iter().map(|(_, field)| Description::new(field)).collect::<Result<_>>()?;
         let mut front = Flat::new();
-        let slots = [Slot::I16(0, batch::V5), Slot::Link(1), Slot::Link(3), Slot::Link(4)];
+        let slots = [Slot::I16(0, batch::METADATA_V5), Slot::Link(1), Slot::Link(3), Slot::Link(4)];
         let (footer, links) = front.table(&slots);
         front.root(footer)?;
         let [schema_link, blocks_link, pairs_link] = links[..] else {
             return Err(Error::invalid("a footer without its parts"));
         };
-        let mut blocks = Vec::with_capacity(24 * said.blocks.len());
+        let mut blocks = Vec::with_capacity(24 * state.blocks.len());
         let too_large = |_| Error::limit("an Arrow file of 2^63 bytes");
-        for block in &said.blocks {
+        for block in &state.blocks {
             blocks.extend(i64::try_from(block.offset).map_err(too_large)?.to_le_bytes());
             blocks.extend(i32::try_from(block.metadata).map_err(too_large)?.to_le_bytes());
             blocks.extend([0; 4]);
             blocks.extend(i64::try_from(block.body).map_err(too_large)?.to_le_bytes());
         }
-        let at = front.structs(said.blocks.len(), &blocks);
+        let at = front.structs(state.blocks.len(), &blocks);
         front.link(blocks_link, at)?;
         let pairs = [
             (metadata::DUAL.to_owned(), metadata::VERSION.to_owned()),
-            (metadata::GROUP.to_owned(), said.group.1.clone()),
-            (metadata::GENERATION.to_owned(), said.generation.to_string()),
+            (metadata::GROUP.to_owned(), state.group.1.clone()),
+            (metadata::GENERATION.to_owned(), state.generation.to_string()),
             (metadata::END.to_owned(), "0".repeat(DIGITS)),
         ];
         let at = front.pairs(&pairs)?;
@@ -135,13 +135,13 @@ impl Draft {
         };
         let fields = front.links(descriptions.len());
         front.link(fields_link, fields)?;
-        let pairs = front.links(said.metadata.len() + said.above.len());
+        let pairs = front.links(state.metadata.len() + state.above.len());
         front.link(pairs_link, pairs)?;
-        for (number, pair) in said.metadata.iter().enumerate() {
+        for (number, pair) in state.metadata.iter().enumerate() {
             let table = front.pair(pair)?;
             front.link(pairs + 4 + 4 * number, table)?;
         }
-        let mut list = |bytes: &[u8], link: usize| {
+        let mut vtable = |bytes: &[u8], link: usize| {
             front.bytes.resize(front.bytes.len().next_multiple_of(2), 0);
             let at = front.bytes.len();
             front.bytes.extend_from_slice(bytes);
@@ -150,20 +150,20 @@ impl Draft {
         let columns = descriptions
             .iter()
             .enumerate()
-            .map(|(number, description)| list(&description.list, fields + 4 + 4 * number))
+            .map(|(number, description)| vtable(&description.vtable, fields + 4 + 4 * number))
             .collect();
         // The vtable of a pair: two links.
         let pair: Vec<u8> = [8_u16, 12, 4, 8].into_iter().flat_map(u16::to_le_bytes).collect();
-        let first = pairs + 4 + 4 * said.metadata.len();
-        let above = (0..said.above.len()).map(|number| list(&pair, first + 4 * number)).collect();
+        let first = pairs + 4 + 4 * state.metadata.len();
+        let above = (0..state.above.len()).map(|number| vtable(&pair, first + 4 * number)).collect();
         front.bytes.resize(front.bytes.len().next_multiple_of(8), 0);
-        Ok(Self { said, descriptions, front, columns, above, end })
+        Ok(Self { state, descriptions, front, columns, above, end })
     }
 
     /// Returns the bytes after the checksums of groups.
     fn behind(&self) -> impl Iterator<Item = Vec<u8>> {
-        let said = self.said.above.iter().enumerate();
-        said.map(|(number, (_, path))| pair_behind(&format!("{}{number}", metadata::ABOVE), path))
+        let state = self.state.above.iter().enumerate();
+        state.map(|(number, (_, path))| pair_behind(&format!("{}{number}", metadata::ABOVE), path))
     }
 }
 
@@ -178,17 +178,17 @@ impl Description {
         let schema = u32_at(bytes, 0)?;
         let fields = follow(bytes, schema, 1)?.ok_or_else(wrong)?;
         let table = fields + 4 + u32_at(bytes, fields + 4)?;
-        let list = list_of(bytes, table)?;
-        let length = u16_at(bytes, list)?;
-        let list = bytes.get(list..).and_then(|rest| rest.get(..length)).ok_or_else(wrong)?;
+        let vtable = find_vtable(bytes, table)?;
+        let length = u16_at(bytes, vtable)?;
+        let vtable = bytes.get(vtable..).and_then(|rest| rest.get(..length)).ok_or_else(wrong)?;
         let behind = bytes.get(table + 4..).ok_or_else(wrong)?;
         let behind = behind.to_vec();
-        Ok(Self { list: list.to_vec(), behind, remainder: (table % 8) as u64 })
+        Ok(Self { vtable: vtable.to_vec(), behind, remainder: (table % 8) as u64 })
     }
 }
 
 /// Returns the position of a table's vtable.
-fn list_of(bytes: &[u8], table: usize) -> Result<usize> {
+fn find_vtable(bytes: &[u8], table: usize) -> Result<usize> {
     let back = u32_at(bytes, table)?;
     let back = u32::try_from(back).unwrap_or(0).cast_signed();
     let table = i64::try_from(table).ok();
@@ -199,12 +199,12 @@ fn list_of(bytes: &[u8], table: usize) -> Result<usize> {
 
 /// Returns the target of a table's link, if it is present.
 fn follow(bytes: &[u8], table: usize, number: usize) -> Result<Option<usize>> {
-    let list = list_of(bytes, table)?;
+    let vtable = find_vtable(bytes, table)?;
     let place = 4 + 2 * number;
-    if place + 2 > u16_at(bytes, list)? {
+    if place + 2 > u16_at(bytes, vtable)? {
         return Ok(None);
     }
-    let field = u16_at(bytes, list + place)?;
+    let field = u16_at(bytes, vtable + place)?;
     let at = table + field;
     Ok(if field == 0 { None } else { Some(at + u32_at(bytes, at)?) })
 }
@@ -242,12 +242,12 @@ impl Companion for Footer {
         let mut sealed = Vec::new();
         let mut checksums = places.checksums.iter();
         let mut tie = |links: &[(usize, usize)], behind: Vec<Vec<u8>>, front: &mut Flat| {
-            for ((link, list), behind) in links.iter().zip(behind) {
+            for ((link, vtable), behind) in links.iter().zip(behind) {
                 let checksum = checksums.next().ok_or_else(|| Error::invalid("too few places"))?;
                 let table = at(checksum)?;
                 front.link(*link, table)?;
                 let back =
-                    table.checked_sub(*list).ok_or_else(|| Error::invalid("a table before its list"))?;
+                    table.checked_sub(*vtable).ok_or_else(|| Error::invalid("a table before its list"))?;
                 sealed.push((i32::try_from(back).map_err(too_large)?.to_le_bytes(), behind));
             }
             Ok::<_, Error>(())
@@ -255,9 +255,9 @@ impl Companion for Footer {
         let columns = draft.descriptions.iter().map(|description| description.behind.clone()).collect();
         tie(&draft.columns, columns, &mut front)?;
         tie(&draft.above, draft.behind().collect(), &mut front)?;
-        let said = format!("{:0width$}", places.end, width = DIGITS);
+        let state = format!("{:0width$}", places.end, width = DIGITS);
         if let Some(place) = front.bytes.get_mut(draft.end..).and_then(|rest| rest.get_mut(..DIGITS)) {
-            place.copy_from_slice(said.as_bytes());
+            place.copy_from_slice(state.as_bytes());
         }
         let length = places.end.wrapping_sub(places.front + 10);
         let length = i32::try_from(length).map_err(too_large)?.to_le_bytes();

@@ -25,8 +25,8 @@ mod footer;
 mod metadata;
 mod writer;
 
-pub use check::{Checked, check};
-pub use fix::{FixOptions, Fixed, fix, fix_to};
+pub use check::{CheckReport, check};
+pub use fix::{FixOptions, FixReport, fix, fix_to};
 pub use writer::{DualOptions, DualWriter, NewColumn};
 
 #[cfg(test)]

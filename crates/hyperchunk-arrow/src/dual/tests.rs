@@ -6,7 +6,7 @@ use arrow_array::types::{Float64Type, Int32Type};
 use arrow_array::{Array, ArrayRef, FixedSizeListArray, Float64Array, Int32Array, RecordBatch};
 use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_schema::{DataType, Field, Schema};
-use hyperchunk::select::Choice;
+use hyperchunk::select::Selection;
 use hyperchunk::write::{MemorySink, Sink};
 use hyperchunk::{ErrorKind, File, OpenOptions, Result};
 use std::io::Cursor;
@@ -59,11 +59,11 @@ fn as_hdf5(bytes: &[u8], group: &str) -> Result<i32> {
     let count = numbers.dims()[0];
     assert_eq!(pairs.dims(), [count, 2]);
     let mut stored = vec![0; count as usize * 4];
-    numbers.read(&Choice::All, &mut stored)?;
+    numbers.read(&Selection::All, &mut stored)?;
     let expected: Vec<u8> = (0..count as i32).flat_map(i32::to_le_bytes).collect();
     assert_eq!(stored, expected);
     let mut stored = vec![0; count as usize * 16];
-    pairs.read(&Choice::All, &mut stored)?;
+    pairs.read(&Selection::All, &mut stored)?;
     let expected: Vec<u8> = (0..2 * count).flat_map(|n| (n as f64).to_le_bytes()).collect();
     assert_eq!(stored, expected);
     Ok(count as i32)

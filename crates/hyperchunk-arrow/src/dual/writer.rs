@@ -1,8 +1,11 @@
 //! The writer of dual files.
 
-use super::batch::{self, END_OF_STREAM, Place, stored};
-use super::columns::{ALIGNMENT, Column, MANY, PAGE, Prepared, attributes, laid_out, look};
-use super::footer::{Block, Footer, MAGIC, Said};
+use super::batch::{self, BodyRange, END_OF_STREAM, stored};
+use super::columns::{
+    ALIGNMENT_BYTES, Column, NewFile, PAGE_ALIGNED_BYTES, PAGE_BYTES, attributes, conversion,
+    layout_row_group,
+};
+use super::footer::{Block, Footer, FooterState, MAGIC};
 use crate::types::ColumnType;
 use crate::{Error, Result};
 use arrow_array::{Array, RecordBatch};
@@ -15,11 +18,11 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Default size of a row group, in bytes.
-const USUAL_GROUP: u64 = 64 << 20;
+const DEFAULT_ROW_GROUP_BYTES: u64 = 64 << 20;
 /// Maximum size of a chunk in HDF5 before 2.0, in bytes.
-const LARGEST_CHUNK: u64 = u32::MAX as u64;
+const MAX_CHUNK_BYTES: u64 = u32::MAX as u64;
 /// Maximum padding in a stream, in bytes.
-const MOST_FILLED: u64 = 1 << 20;
+const MAX_PADDING_BYTES: u64 = 1 << 20;
 
 /// Options of a dual file.
 #[derive(Debug, Clone)]
@@ -128,13 +131,13 @@ impl DualWriter {
         let shown = path.to_string_lossy();
         let made = columns.iter().map(|column| {
             let NewColumn { name, datatype, cell } = column;
-            let made = ColumnType::new(name, datatype, cell, &look());
+            let made = ColumnType::new(name, datatype, cell, &conversion());
             let data_type = made.as_ref().map_or(DataType::Null, |made| made.field().data_type().clone());
             Column::checked(name, made, data_type)
         });
         let prepared = made
             .collect::<Result<_>>()
-            .and_then(|columns| Prepared::of_columns(columns, Metadata::default(), options))
+            .and_then(|columns| NewFile::from_columns(columns, Metadata::default(), options))
             .map_err(|error| error.file(&*shown))?;
         Self::start_at(path, &shown, prepared, options)
     }
@@ -146,7 +149,7 @@ impl DualWriter {
     pub fn create(path: impl AsRef<Path>, schema: &Schema, options: &DualOptions) -> Result<Self> {
         let path = path.as_ref();
         let shown = path.to_string_lossy();
-        let prepared = Prepared::new(schema, options).map_err(|error| error.file(&*shown))?;
+        let prepared = NewFile::new(schema, options).map_err(|error| error.file(&*shown))?;
         Self::start_at(path, &shown, prepared, options)
     }
 
@@ -160,11 +163,11 @@ impl DualWriter {
         schema: &Schema,
         options: &DualOptions,
     ) -> Result<Self> {
-        Self::start(sink, name, Prepared::new(schema, options)?, options)
+        Self::start(sink, name, NewFile::new(schema, options)?, options)
     }
 
     /// Creates a file at a path; leaves nothing on failure.
-    fn start_at(path: &Path, shown: &str, prepared: Prepared, options: &DualOptions) -> Result<Self> {
+    fn start_at(path: &Path, shown: &str, prepared: NewFile, options: &DualOptions) -> Result<Self> {
         let sink =
             Arc::new(LocalSink::create(path, options.file.sync, options.file.replace, options.file.locking)?);
         let made = Self::start(Arc::<LocalSink>::clone(&sink), Some(shown), prepared, options);
@@ -178,10 +181,10 @@ impl DualWriter {
     fn start(
         sink: Arc<dyn Sink>,
         name: Option<&str>,
-        prepared: Prepared,
+        prepared: NewFile,
         options: &DualOptions,
     ) -> Result<Self> {
-        let Prepared { schema, columns, user_block, names, message } = prepared;
+        let NewFile { schema, columns, user_block, names, message } = prepared;
         let mut file = options.file.clone();
         (file.user_block, file.lasting, file.journal) = (user_block, true, false);
         let writer = Writer::create_in(sink, name, &file)?;
@@ -285,7 +288,7 @@ impl DualWriter {
     /// # Errors
     /// Invalid if the columns differ from the file's; Unsupported for null values; errors of the sink.
     pub fn append(&self, batch: &RecordBatch) -> Result<()> {
-        self.append_of(batch, Some(batch.num_rows() as u64))
+        self.append_first(batch, Some(batch.num_rows() as u64))
     }
 
     /// Like [`DualWriter::append`], for the first of `all` rows to come: they get one row group unless a size
@@ -293,7 +296,7 @@ impl DualWriter {
     ///
     /// # Errors
     /// As [`DualWriter::append`].
-    pub fn append_of(&self, batch: &RecordBatch, all: Option<u64>) -> Result<()> {
+    pub fn append_first(&self, batch: &RecordBatch, all: Option<u64>) -> Result<()> {
         let mut state = self.state();
         let done = state.append_batch(self, batch, all);
         done.map_err(|error| self.named(error))
@@ -390,20 +393,21 @@ impl State {
 
     /// Returns the size of a message in bytes.
     fn message_length(&self) -> Result<u64> {
-        let nothing = Place { offset: 0, length: 0 };
+        let nothing = BodyRange { offset: 0, length: 0 };
         let columns: Vec<_> =
             self.columns.iter().map(|column| (column.column.field().data_type(), nothing)).collect();
         let length = batch::message(0, &columns, 0, 0)?.len() as u64;
-        Ok(length.next_multiple_of(ALIGNMENT))
+        Ok(length.next_multiple_of(ALIGNMENT_BYTES))
     }
 
     /// Allocates a row group.
     fn open_group(&mut self, dual: &DualWriter, room: u64) -> Result<RowGroup> {
         let message = self.message_length()?;
         let biggest = self.columns.iter().map(|column| column.row_size().saturating_mul(room)).max();
-        let alignment = if biggest.is_some_and(|size| size >= MANY) { PAGE } else { ALIGNMENT };
+        let alignment =
+            if biggest.is_some_and(|size| size >= PAGE_ALIGNED_BYTES) { PAGE_BYTES } else { ALIGNMENT_BYTES };
         let sizes: Vec<u64> = self.columns.iter().map(Column::row_size).collect();
-        let (starts, end) = laid_out(&sizes, room, 2 * message)?;
+        let (starts, end) = layout_row_group(&sizes, room, 2 * message)?;
         let messages = dual.writer.reserve(end + message, alignment)?;
         let starts = starts.into_iter().map(|start| start + messages).collect();
         let behind = messages + end;
@@ -479,12 +483,15 @@ impl State {
         let row: u64 = self.columns.iter().map(Column::row_size).sum();
         let widest = self.columns.iter().map(Column::row_size).max().unwrap_or(1).max(1);
         if self.groups.is_empty() {
-            let usual = (USUAL_GROUP / row.max(1)).clamp(1024, 1 << 24).min(LARGEST_CHUNK / widest).max(1);
+            let usual = (DEFAULT_ROW_GROUP_BYTES / row.max(1))
+                .clamp(1024, 1 << 24)
+                .min(MAX_CHUNK_BYTES / widest)
+                .max(1);
             let asked = self.group_rows;
             let group_rows = asked.unwrap_or_else(|| usual.max(rows.unwrap_or(0)));
-            if group_rows.saturating_mul(widest) > LARGEST_CHUNK {
+            if group_rows.saturating_mul(widest) > MAX_CHUNK_BYTES {
                 if asked.is_some() {
-                    let most = LARGEST_CHUNK / widest;
+                    let most = MAX_CHUNK_BYTES / widest;
                     let message = format!(
                         "row groups of {group_rows} rows have chunks of 4 GiB and more: {most} at most"
                     );
@@ -617,7 +624,7 @@ impl State {
             let first = group.messages + if group.second { length } else { 0 };
             Block { offset: dual.base + first, metadata: length, body: group.behind - first - length }
         });
-        dual.footer.say(Said {
+        dual.footer.set_state(FooterState {
             columns,
             metadata,
             blocks: blocks.collect(),
@@ -632,7 +639,7 @@ impl State {
     fn message(&self, group: &RowGroup, length: u64, second: bool) -> Result<Vec<u8>> {
         let body = group.messages + length + if second { length } else { 0 };
         let places = self.columns.iter().zip(&group.starts).map(|(column, start)| {
-            let place = Place { offset: start - body, length: group.rows * column.row_size() };
+            let place = BodyRange { offset: start - body, length: group.rows * column.row_size() };
             (column.column.field().data_type(), place)
         });
         batch::message(group.rows, &places.collect::<Vec<_>>(), group.behind - body, narrow(length)?)
@@ -642,7 +649,7 @@ impl State {
     fn lead_to_first(&self, dual: &DualWriter) -> Result<()> {
         let start = MAGIC.len() as u64;
         let first = self.groups.first().map(|group| dual.base + group.messages - start);
-        let Some(length) = first.filter(|length| *length <= dual.base + MOST_FILLED) else {
+        let Some(length) = first.filter(|length| *length <= dual.base + MAX_PADDING_BYTES) else {
             return Ok(());
         };
         let size = i32::try_from(length - 8).map_err(|_| Error::limit("a user block of 2 GiB"))?;
@@ -652,7 +659,7 @@ impl State {
     /// Writes the messages by which a stream skips from the schema through all row groups to its end.
     fn lead_stream(&mut self, dual: &DualWriter) -> Result<()> {
         let length = self.message_length()?;
-        let nothing = Place { offset: 0, length: 0 };
+        let nothing = BodyRange { offset: 0, length: 0 };
         let types: Vec<_> =
             self.columns.iter().map(|column| (column.column.field().data_type(), nothing)).collect();
         let over =

@@ -8,11 +8,11 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// Maximum length of a name, in bytes.
-const LONGEST: usize = 4096;
+const MAX_NAME_BYTES: usize = 4096;
 /// Maximum depth of nested folders in a listing.
-const DEEPEST: usize = 32;
+const MAX_DEPTH: usize = 32;
 /// Maximum number of folder entries examined for one listing.
-const MOST_ENTRIES: usize = 1 << 20;
+const MAX_ENTRIES: usize = 1 << 20;
 
 /// The served files and folders.
 #[derive(Debug, Clone)]
@@ -25,7 +25,7 @@ pub(super) struct Roots {
 
 /// An opened file within the served files and folders.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct ServedFile {
     pub(super) path: PathBuf,
     pub(super) file: LocalFile,
     /// True if the file itself was given to the server, and not its folder.
@@ -56,7 +56,7 @@ fn is_hidden(path: &Path) -> bool {
 /// Checks that a name is relative and stays inside its folder.
 fn check(name: &str) -> Result<()> {
     let bad = |why: &str| Err(Error::invalid(format!("{:?} is no name of a file: {why}", shortened(name))));
-    if name.len() > LONGEST {
+    if name.len() > MAX_NAME_BYTES {
         return bad("it is too long");
     }
     if name.contains(['\0', '\\']) {
@@ -104,7 +104,7 @@ impl Roots {
     }
 
     /// Opens the file with a name.
-    pub(super) fn open(&self, name: &str) -> Result<Found> {
+    pub(super) fn open(&self, name: &str) -> Result<ServedFile> {
         check(name)?;
         let (path, root) = self.place(name).ok_or_else(|| missing(name))?;
         let real = std::fs::canonicalize(&path).map_err(|_| missing(name))?;
@@ -133,7 +133,7 @@ impl Roots {
         if opened_path(file.as_file()).is_some_and(|opened| !root.is_beneath(&opened)) {
             return Err(missing(name));
         }
-        Ok(Found { path: real, file, alone })
+        Ok(ServedFile { path: real, file, alone })
     }
 
     /// Returns the path of a name; for a missing file, the path that it would have.
@@ -184,9 +184,9 @@ impl Roots {
                 return;
             }
         }
-        let mut left = MOST_ENTRIES;
+        let mut left = MAX_ENTRIES;
         for folder in &self.folders {
-            if !walk(folder, "", DEEPEST, &mut left, visit) {
+            if !walk(folder, "", MAX_DEPTH, &mut left, visit) {
                 return;
             }
         }

@@ -4,7 +4,7 @@
 use super::names::shortened;
 use crate::predicate::Predicate;
 use crate::view::{Table, TableOptions};
-use crate::{Cells, Compounds, Enums, Half, Look, Strings};
+use crate::{Cells, Compounds, ConversionOptions, Enums, Half, Strings};
 use arrow_flight::FlightDescriptor;
 use arrow_flight::flight_descriptor::DescriptorType;
 use hyperchunk::{Error, ErrorKind, File, Object, Result};
@@ -13,12 +13,12 @@ use serde_json::{Map, Value, json};
 /// The version of tickets and commands.
 const VERSION: u64 = 1;
 /// Maximum size of a command or ticket, in bytes.
-const LONGEST: usize = 1 << 20;
+const MAX_QUERY_BYTES: usize = 1 << 20;
 /// Maximum number of named columns.
-const MOST_COLUMNS: usize = 1 << 16;
+const MAX_COLUMNS: usize = 1 << 16;
 
 /// Conversion options: names and values as in `docs/formats/flight.md`.
-const LOOKS: [(&str, &[&str]); 5] = [
+const CONVERSION_OPTIONS: [(&str, &[&str]); 5] = [
     ("cells", &["tensor", "list"]),
     ("strings", &["text", "stored"]),
     ("half", &["float16", "float32"]),
@@ -41,7 +41,7 @@ pub struct Query {
     /// A filter of these rows.
     pub predicate: Option<Predicate>,
     /// Conversion options that differ from the default.
-    pub look: Vec<(&'static str, &'static str)>,
+    pub conversion: Vec<(&'static str, &'static str)>,
     /// The epoch of a sharded store; the newest if it is `None`.
     pub epoch: Option<u64>,
     /// The expected version of the file; a different version is an error.
@@ -56,8 +56,8 @@ fn bad(what: impl std::fmt::Display) -> Error {
 
 /// Parses a JSON text of bounded size as an object.
 pub(super) fn object(bytes: &[u8]) -> Result<Map<String, Value>> {
-    if bytes.len() > LONGEST {
-        return Err(Error::new(ErrorKind::Limit, format!("a request of more than {LONGEST} bytes")));
+    if bytes.len() > MAX_QUERY_BYTES {
+        return Err(Error::new(ErrorKind::Limit, format!("a request of more than {MAX_QUERY_BYTES} bytes")));
     }
     match serde_json::from_slice(bytes) {
         Ok(Value::Object(object)) => Ok(object),
@@ -115,14 +115,14 @@ impl Query {
     ///
     /// # Errors
     /// Invalid, Limit or Unsupported for an invalid request.
-    pub fn of_descriptor(descriptor: &FlightDescriptor) -> Result<Self> {
+    pub fn from_descriptor(descriptor: &FlightDescriptor) -> Result<Self> {
         match descriptor.r#type() {
             DescriptorType::Cmd => Self::parse(&descriptor.cmd),
             DescriptorType::Path => {
                 let mut parts = descriptor.path.iter();
                 let file = parts.next().ok_or_else(|| bad("an empty path"))?;
                 let table = parts.map(|part| part.trim_matches('/')).collect::<Vec<_>>().join("/");
-                if file.len() + table.len() > LONGEST {
+                if file.len() + table.len() > MAX_QUERY_BYTES {
                     return Err(Error::limit("a path that is too long"));
                 }
                 Ok(Self::new(file, &table))
@@ -146,12 +146,12 @@ impl Query {
             None | Some(Value::Null) => None,
             Some(value) => Some(Predicate::parse(&value)?),
         };
-        let mut look = Vec::new();
-        for (name, values) in LOOKS {
+        let mut conversion = Vec::new();
+        for (name, values) in CONVERSION_OPTIONS {
             let Some(given) = text(&mut object, name)? else { continue };
             let value = values.iter().find(|value| **value == given);
             let value = value.ok_or_else(|| bad(format_args!("`{name}` is one of {}", values.join(", "))))?;
-            look.push((name, *value));
+            conversion.push((name, *value));
         }
         let query = Self {
             file,
@@ -159,7 +159,7 @@ impl Query {
             columns,
             rows,
             predicate,
-            look,
+            conversion,
             epoch: number(&mut object, "epoch")?,
             version: text(&mut object, "version")?,
             batch_rows: number(&mut object, "batch_rows")?,
@@ -182,19 +182,19 @@ impl Query {
 
     /// Returns the table options, without the rows.
     pub(super) fn options(&self) -> TableOptions {
-        let mut look = Look::default();
-        for (name, value) in &self.look {
+        let mut conversion = ConversionOptions::default();
+        for (name, value) in &self.conversion {
             match (*name, *value) {
-                ("cells", "list") => look.cells = Cells::List,
-                ("strings", "stored") => look.strings = Strings::Stored,
-                ("half", "float32") => look.half = Half::Float32,
-                ("enums", "dictionary") => look.enums = Enums::Dictionary,
-                ("compounds", "struct") => look.compounds = Compounds::Struct,
+                ("cells", "list") => conversion.cells = Cells::List,
+                ("strings", "stored") => conversion.strings = Strings::Stored,
+                ("half", "float32") => conversion.half = Half::Float32,
+                ("enums", "dictionary") => conversion.enums = Enums::Dictionary,
+                ("compounds", "struct") => conversion.compounds = Compounds::Struct,
                 _ => {}
             }
         }
         TableOptions {
-            look,
+            conversion,
             columns: self.columns.clone(),
             batch_rows: self.batch_rows,
             ..TableOptions::default()
@@ -202,7 +202,7 @@ impl Query {
     }
 
     /// Selects the requested rows of a table.
-    pub(super) fn rows_of(&self, table: &Table) -> Result<Table> {
+    pub(super) fn select_rows(&self, table: &Table) -> Result<Table> {
         match self.rows {
             Some((start, end)) => table.slice(start..end.unwrap_or_else(|| table.rows().max(start))),
             None => Ok(table.clone()),
@@ -225,7 +225,7 @@ impl Query {
         if let Some(predicate) = &self.predicate {
             object.insert("where".into(), predicate.to_json());
         }
-        for (name, value) in &self.look {
+        for (name, value) in &self.conversion {
             object.insert((*name).into(), json!(value));
         }
         if let Some(epoch) = self.epoch {
@@ -245,8 +245,8 @@ fn columns(value: Value) -> Result<Option<Vec<String>>> {
     let wrong = || bad("`columns` is a list of names");
     match value {
         Value::Null => Ok(None),
-        Value::Array(names) if names.len() > MOST_COLUMNS => {
-            Err(Error::limit(format!("more than {MOST_COLUMNS} columns")))
+        Value::Array(names) if names.len() > MAX_COLUMNS => {
+            Err(Error::limit(format!("more than {MAX_COLUMNS} columns")))
         }
         Value::Array(names) => {
             let names = names.into_iter().map(|name| match name {
@@ -296,11 +296,11 @@ mod tests {
                "where": [["x", ">", 1.5]], "cells": "list", "version": "time:1", "batch_rows": 5}"#,
         );
         assert_eq!(query.rows, Some((1, None)));
-        assert_eq!(query.look, [("cells", "list")]);
+        assert_eq!(query.conversion, [("cells", "list")]);
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn test_query_invalid_is_refused() {
         let deep = format!(r#"{{"file": "a", "where": {}1{}}}"#, "[".repeat(5000), "]".repeat(5000));
         let long = format!(r#"{{"file": "{}"}}"#, "x".repeat(2 << 20));
         for text in [
@@ -328,11 +328,11 @@ mod tests {
         ] {
             assert!(Query::parse(text.as_bytes()).is_err(), "{}", shortened(text));
         }
-        assert!(Query::of_descriptor(&FlightDescriptor::default()).is_err());
-        assert!(Query::of_descriptor(&FlightDescriptor::new_path(Vec::new())).is_err());
+        assert!(Query::from_descriptor(&FlightDescriptor::default()).is_err());
+        assert!(Query::from_descriptor(&FlightDescriptor::new_path(Vec::new())).is_err());
         let path = vec!["a.h5".into(), "/g/".into(), "x".into()];
         assert_eq!(
-            Query::of_descriptor(&FlightDescriptor::new_path(path)).unwrap(),
+            Query::from_descriptor(&FlightDescriptor::new_path(path)).unwrap(),
             Query::new("a.h5", "g/x")
         );
     }

@@ -6,7 +6,7 @@ use tonic::{Code, Status};
 /// The header with the kind of error: gRPC has fewer codes.
 const KIND: &str = "hyperchunk-kind";
 /// Maximum length of a message, in bytes: they are sent in headers.
-const LONGEST: usize = 2000;
+const MAX_MESSAGE_BYTES: usize = 2000;
 
 const KINDS: [(ErrorKind, &str, Code); 15] = [
     (ErrorKind::NotFound, "not-found", Code::NotFound),
@@ -31,8 +31,8 @@ pub(super) fn status(error: &Error) -> Status {
     let known = KINDS.iter().find(|(kind, _, _)| *kind == error.kind());
     let (name, code) = known.map_or(("io", Code::Internal), |(_, name, code)| (*name, *code));
     let mut message = error.to_string();
-    if message.len() > LONGEST {
-        let end = (0..=LONGEST).rev().find(|end| message.is_char_boundary(*end)).unwrap_or(0);
+    if message.len() > MAX_MESSAGE_BYTES {
+        let end = (0..=MAX_MESSAGE_BYTES).rev().find(|end| message.is_char_boundary(*end)).unwrap_or(0);
         message.truncate(end);
         message.push('…');
     }

@@ -9,7 +9,7 @@ use hyperchunk::{Error, ErrorKind, Result};
 /// The environment variable that holds the token, for servers and clients.
 pub const VARIABLE: &str = "HYPERCHUNK_TOKEN";
 /// Maximum length of a token, in bytes.
-const LONGEST: usize = 4096;
+const MAX_TOKEN_BYTES: usize = 4096;
 
 /// A secret that client and server share. Not shown by `Debug`.
 #[derive(Clone, PartialEq, Eq)]
@@ -22,8 +22,12 @@ impl Token {
     /// Invalid if it is empty, too long, or not valid in a header.
     pub fn new(text: &str) -> Result<Self> {
         let text = text.trim();
-        if text.is_empty() || text.len() > LONGEST || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-            let message = format!("a token is 1 to {LONGEST} visible characters of ASCII, without spaces");
+        if text.is_empty()
+            || text.len() > MAX_TOKEN_BYTES
+            || !text.bytes().all(|byte| byte.is_ascii_graphic())
+        {
+            let message =
+                format!("a token is 1 to {MAX_TOKEN_BYTES} visible characters of ASCII, without spaces");
             return Err(Error::invalid(message));
         }
         Ok(Self(text.to_owned()))
@@ -48,7 +52,7 @@ impl Token {
     ///
     /// # Errors
     /// As [`Token::new`].
-    pub fn of_environment() -> Result<Option<Self>> {
+    pub fn from_environment() -> Result<Option<Self>> {
         let set = std::env::var(VARIABLE).ok().filter(|text| !text.trim().is_empty());
         set.map(|text| Self::new(&text)).transpose()
     }
@@ -68,7 +72,7 @@ impl Token {
         if scheme.eq_ignore_ascii_case("bearer") {
             return same(self.0.as_bytes(), rest.trim().as_bytes());
         }
-        if !scheme.eq_ignore_ascii_case("basic") || rest.len() > LONGEST * 2 {
+        if !scheme.eq_ignore_ascii_case("basic") || rest.len() > MAX_TOKEN_BYTES * 2 {
             return false;
         }
         let Ok(decoded) = STANDARD.decode(rest.trim()) else { return false };

@@ -1,7 +1,7 @@
 //! Evaluation of a predicate on a batch, for columns of any type, with nulls.
 
 use super::bound::Test;
-use super::kernel::{Values, words_of};
+use super::kernel::{Values, count_words};
 use super::{Comparison, Literal, Nan, Plan, Predicate, shortened};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, downcast_dictionary_array};
@@ -26,7 +26,7 @@ impl Predicate {
     /// As [`Predicate::check`].
     pub fn evaluate(&self, batch: &RecordBatch) -> Result<BooleanArray> {
         let fast = Plan::new(self, &batch.schema(), Nan::Unordered).and_then(|plan| plan.bind(batch));
-        let yes = fast.map_or_else(|| Ok(self.answer(batch)?.yes), |mut bound| Ok(bound.truths()))?;
+        let yes = fast.map_or_else(|| Ok(self.answer(batch)?.yes), |mut bound| Ok(bound.boolean_buffer()))?;
         Ok(BooleanArray::new(yes, None))
     }
 
@@ -142,16 +142,16 @@ fn compare(column: &ArrayRef, comparison: Comparison, literal: &Literal) -> Resu
             let Some((test, values)) = test.and_then(|test| Some((test, Values::new(array, test)?))) else {
                 return wrong();
             };
-            let mut words = vec![0_u64; words_of(array.len())];
+            let mut words = vec![0_u64; count_words(array.len())];
             values.test(test, 0..array.len(), &mut words);
-            Ok(Answer::of(truths(words, array.len()), array))
+            Ok(Answer::of(boolean_buffer(words, array.len()), array))
         }
         other => Err(Error::unsupported(format!("values of the type {other} are not compared"))),
     }
 }
 
 /// Makes a boolean buffer from words of bits.
-pub(super) fn truths(mut words: Vec<u64>, rows: usize) -> BooleanBuffer {
+pub(super) fn boolean_buffer(mut words: Vec<u64>, rows: usize) -> BooleanBuffer {
     words.iter_mut().for_each(|word| *word = word.to_le());
     BooleanBuffer::new(Buffer::from_vec(words), 0, rows)
 }

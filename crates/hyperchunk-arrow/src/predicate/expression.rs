@@ -4,7 +4,7 @@
 //! pyarrow serialises an expression (to send it to another process) as the metadata of an Arrow IPC file:
 //! pairs of words in prefix order, with the values as the columns of one row.
 
-use super::{Comparison, DEEPEST, Literal, MOST_NODES, Predicate};
+use super::{Comparison, Literal, MAX_DEPTH, MAX_NODES, Predicate};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Date32Type, Date64Type, DurationMicrosecondType, DurationMillisecondType, DurationNanosecondType,
@@ -19,22 +19,22 @@ use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use std::io::Cursor;
 
 /// Maximum size of a serialised expression, in bytes.
-const MOST_BYTES: usize = 1 << 20;
+const MAX_EXPRESSION_BYTES: usize = 1 << 20;
 
 impl Predicate {
     /// Converts a serialised pyarrow expression about rows of a schema; `None` if it is not known to have the
     /// same meaning as a predicate.
     #[must_use]
-    pub fn of_expression(written: &[u8], schema: &Schema) -> Option<Self> {
-        if written.len() > MOST_BYTES {
+    pub fn from_expression(written: &[u8], schema: &Schema) -> Option<Self> {
+        if written.len() > MAX_EXPRESSION_BYTES {
             return None;
         }
         let words = words(written)?;
         let mut reader = FileReader::try_new(Cursor::new(written), None).ok()?;
         let values = reader.next()?.ok()?;
-        let mut reading = Reading { words: words.iter(), values, schema, left: MOST_NODES };
-        let found = reading.truth(DEEPEST)?;
-        reading.words.next().is_none().then_some(found)
+        let mut reader_state = ExpressionReader { words: words.iter(), values, schema, left: MAX_NODES };
+        let found = reader_state.truth(MAX_DEPTH)?;
+        reader_state.words.next().is_none().then_some(found)
     }
 }
 
@@ -49,7 +49,7 @@ fn words(written: &[u8]) -> Option<Vec<(&str, &str)>> {
     words.iter().map(|word| Some((word.key()?, word.value()?))).collect()
 }
 
-struct Reading<'a> {
+struct ExpressionReader<'a> {
     words: std::slice::Iter<'a, (&'a str, &'a str)>,
     values: RecordBatch,
     schema: &'a Schema,
@@ -63,7 +63,7 @@ enum Value<'a> {
     Given(usize),
 }
 
-impl<'a> Reading<'a> {
+impl<'a> ExpressionReader<'a> {
     fn next(&mut self) -> Option<(&'a str, &'a str)> {
         self.left = self.left.checked_sub(1)?;
         self.words.next().copied()

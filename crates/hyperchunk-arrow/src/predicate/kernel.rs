@@ -11,11 +11,11 @@ use arrow_buffer::ScalarBuffer;
 use std::ops::Range;
 
 /// Number of result bits in a word.
-pub(super) const LINE: usize = 64;
+pub(super) const WORD_BITS: usize = 64;
 
 /// Returns the number of words for the result bits of rows.
-pub(super) fn words_of(rows: usize) -> usize {
-    rows.div_ceil(LINE)
+pub(super) fn count_words(rows: usize) -> usize {
+    rows.div_ceil(WORD_BITS)
 }
 
 /// The values of a column, by type.
@@ -67,7 +67,7 @@ impl Values {
     /// Evaluates a test of rows; bits after the last row are false. All are false if the values do not match
     /// the test.
     pub(super) fn test(&self, test: Test, rows: Range<usize>, out: &mut [u64]) {
-        let out = out.get_mut(..words_of(rows.len())).unwrap_or_default();
+        let out = out.get_mut(..count_words(rows.len())).unwrap_or_default();
         macro_rules! with {
             ($($kind:ident),*) => {
                 match (self, test) {
@@ -87,9 +87,9 @@ impl Values {
 pub(super) fn all(rows: usize, out: &mut [u64]) {
     out.fill(u64::MAX);
     if let Some(last) = out.last_mut()
-        && !rows.is_multiple_of(LINE)
+        && !rows.is_multiple_of(WORD_BITS)
     {
-        *last = (1 << (rows % LINE)) - 1;
+        *last = (1 << (rows % WORD_BITS)) - 1;
     }
 }
 
@@ -136,8 +136,8 @@ fn compare_at<T: Copy + PartialOrd>(level: Level, values: &[T], op: Op, bound: T
 
 /// Packs the lowest bits of bytes that are 0 or 255.
 #[inline(always)]
-fn packed(truths: &[u8; LINE]) -> u64 {
-    let (parts, _) = truths.as_chunks::<8>();
+fn packed(boolean_buffer: &[u8; WORD_BITS]) -> u64 {
+    let (parts, _) = boolean_buffer.as_chunks::<8>();
     parts.iter().enumerate().fold(0, |word, (place, part)| {
         let lowest = u64::from_le_bytes(*part) & 0x0101_0101_0101_0101;
         word | (lowest.wrapping_mul(0x0102_0408_1020_4080) >> 56) << (8 * place)
@@ -148,8 +148,8 @@ fn packed(truths: &[u8; LINE]) -> u64 {
 #[target_feature(enable = "avx2")]
 fn avx2<T: Copy + PartialOrd>(values: &[T], op: Op, bound: T, out: &mut [u64]) {
     use std::arch::x86_64::{__m256i, _mm256_loadu_si256, _mm256_movemask_epi8};
-    by_op(values, op, bound, out, |truths| {
-        let (halves, _) = truths.as_chunks::<32>();
+    by_op(values, op, bound, out, |boolean_buffer| {
+        let (halves, _) = boolean_buffer.as_chunks::<32>();
         halves.iter().enumerate().fold(0, |word, (place, half)| {
             // SAFETY: 32 bytes, and the load needs no alignment.
             let register = unsafe { _mm256_loadu_si256(half.as_ptr().cast::<__m256i>()) };
@@ -163,9 +163,9 @@ fn avx2<T: Copy + PartialOrd>(values: &[T], op: Op, bound: T, out: &mut [u64]) {
 #[target_feature(enable = "avx2,avx512f,avx512bw,avx512vl")]
 fn avx512<T: Copy + PartialOrd>(values: &[T], op: Op, bound: T, out: &mut [u64]) {
     use std::arch::x86_64::{_mm512_loadu_epi8, _mm512_movepi8_mask};
-    by_op(values, op, bound, out, |truths| {
+    by_op(values, op, bound, out, |boolean_buffer| {
         // SAFETY: 64 bytes, and the load needs no alignment.
-        let register = unsafe { _mm512_loadu_epi8(truths.as_ptr().cast()) };
+        let register = unsafe { _mm512_loadu_epi8(boolean_buffer.as_ptr().cast()) };
         _mm512_movepi8_mask(register)
     });
 }
@@ -176,7 +176,7 @@ fn by_op<T: Copy + PartialOrd>(
     op: Op,
     bound: T,
     out: &mut [u64],
-    pack: impl Fn(&[u8; LINE]) -> u64,
+    pack: impl Fn(&[u8; WORD_BITS]) -> u64,
 ) {
     match op {
         Op::Equal => each(values, out, |value| value == bound, pack),
@@ -197,16 +197,16 @@ fn each<T: Copy>(
     values: &[T],
     out: &mut [u64],
     holds: impl Fn(T) -> bool,
-    pack: impl Fn(&[u8; LINE]) -> u64,
+    pack: impl Fn(&[u8; WORD_BITS]) -> u64,
 ) {
-    let (lines, rest) = values.as_chunks::<LINE>();
+    let (lines, rest) = values.as_chunks::<WORD_BITS>();
     let mut out = out.iter_mut();
     for (line, word) in lines.iter().zip(&mut out) {
-        let mut truths = [0_u8; LINE];
-        for (truth, value) in truths.iter_mut().zip(line) {
+        let mut boolean_buffer = [0_u8; WORD_BITS];
+        for (truth, value) in boolean_buffer.iter_mut().zip(line) {
             *truth = 0_u8.wrapping_sub(u8::from(holds(*value)));
         }
-        *word = pack(&truths);
+        *word = pack(&boolean_buffer);
     }
     if let Some(word) = out.next() {
         *word = rest.iter().rev().fold(0, |word, value| word << 1 | u64::from(holds(*value)));
@@ -257,10 +257,10 @@ mod tests {
             for bound in few {
                 for op in OPS {
                     for count in [0, 1, 63, 64, 65, 128, 999, 1000] {
-                        let mut out = vec![u64::MAX; words_of(count)];
+                        let mut out = vec![u64::MAX; count_words(count)];
                         compare_at(level, &values[..count], op, *bound, &mut out);
                         for (at, value) in values[..count].iter().enumerate() {
-                            let found = out[at / LINE] >> (at % LINE) & 1 == 1;
+                            let found = out[at / WORD_BITS] >> (at % WORD_BITS) & 1 == 1;
                             assert_eq!(found, holds(op, *value, *bound), "{level:?} {op:?} {at}");
                         }
                         let set: usize = out.iter().map(|word| word.count_ones() as usize).sum();

@@ -15,7 +15,7 @@ mod kernel;
 mod plan;
 mod zones;
 
-pub(crate) use plan::{BLOCK, Plan, PlanOfBatch};
+pub(crate) use plan::{BLOCK_ROWS, BoundPlan, Plan};
 
 use hyperchunk::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
@@ -23,9 +23,9 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 /// Maximum number of comparisons and values in a predicate.
-const MOST_NODES: usize = 1 << 16;
+const MAX_NODES: usize = 1 << 16;
 /// Maximum nesting depth of a predicate.
-const DEEPEST: usize = 64;
+const MAX_DEPTH: usize = 64;
 
 /// A row filter.
 #[derive(Debug, Clone, PartialEq)]
@@ -81,7 +81,7 @@ pub enum Literal {
     Truth(bool),
 }
 
-const NAMES: [(Comparison, &str); 6] = [
+const COMPARISON_NAMES: [(Comparison, &str); 6] = [
     (Comparison::Equal, "=="),
     (Comparison::NotEqual, "!="),
     (Comparison::Less, "<"),
@@ -95,11 +95,11 @@ impl Comparison {
         if text == "=" {
             return Some(Self::Equal);
         }
-        NAMES.iter().find(|(_, name)| *name == text).map(|(comparison, _)| *comparison)
+        COMPARISON_NAMES.iter().find(|(_, name)| *name == text).map(|(comparison, _)| *comparison)
     }
 
     fn name(self) -> &'static str {
-        NAMES.iter().find(|(comparison, _)| *comparison == self).map_or("==", |(_, name)| name)
+        COMPARISON_NAMES.iter().find(|(comparison, _)| *comparison == self).map_or("==", |(_, name)| name)
     }
 
     /// Returns whether it holds for values in this order; `None` for values without an order (NaN).
@@ -125,7 +125,7 @@ impl Predicate {
     /// # Errors
     /// Invalid if it is not a predicate, Limit if it is too large.
     pub fn parse(value: &Value) -> Result<Self> {
-        parse(value, &mut MOST_NODES.clone(), DEEPEST)
+        parse(value, &mut MAX_NODES.clone(), MAX_DEPTH)
     }
 
     /// Parses a predicate in a JSON text.
@@ -233,7 +233,7 @@ fn parse(value: &Value, left: &mut usize, depth: usize) -> Result<Predicate> {
     };
     spent(left)?;
     let Some(depth) = depth.checked_sub(1) else {
-        return Err(Error::new(ErrorKind::Limit, format!("`where` is more than {DEEPEST} deep")));
+        return Err(Error::new(ErrorKind::Limit, format!("`where` is more than {MAX_DEPTH} deep")));
     };
     let mut all =
         |parts: &[Value]| parts.iter().map(|part| parse(part, left, depth)).collect::<Result<Vec<_>>>();

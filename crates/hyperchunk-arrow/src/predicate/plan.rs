@@ -1,8 +1,8 @@
 //! Predicates over numeric columns without nulls, evaluated block by block.
 
 use super::bound::Test;
-use super::evaluate::truths;
-use super::kernel::{LINE, Values, all, words_of};
+use super::evaluate::boolean_buffer;
+use super::kernel::{Values, WORD_BITS, all, count_words};
 use super::{Comparison, Literal, Nan, Predicate};
 use arrow_array::{Array, RecordBatch};
 use arrow_buffer::BooleanBuffer;
@@ -10,7 +10,7 @@ use arrow_schema::{DataType, Schema};
 use std::ops::Range;
 
 /// Number of rows in a block: their values and result bits fit into the processor's cache.
-pub(crate) const BLOCK: usize = 16 << 10;
+pub(crate) const BLOCK_ROWS: usize = 16 << 10;
 
 /// A predicate compiled for a schema.
 #[derive(Debug, Clone)]
@@ -28,11 +28,11 @@ enum Tree<C> {
 
 /// A plan bound to the values of a batch.
 #[derive(Debug)]
-pub(crate) struct PlanOfBatch {
+pub(crate) struct BoundPlan {
     tree: Tree<Values>,
     rows: usize,
     /// Buffers for partial results, to be reused.
-    spare: Vec<Vec<u64>>,
+    spare_words: Vec<Vec<u64>>,
 }
 
 impl Plan {
@@ -42,8 +42,8 @@ impl Plan {
     }
 
     /// Binds it to a batch with these columns; `None` if the batch has nulls.
-    pub(crate) fn bind(&self, batch: &RecordBatch) -> Option<PlanOfBatch> {
-        Some(PlanOfBatch { tree: self.0.bind(batch)?, rows: batch.num_rows(), spare: Vec::new() })
+    pub(crate) fn bind(&self, batch: &RecordBatch) -> Option<BoundPlan> {
+        Some(BoundPlan { tree: self.0.bind(batch)?, rows: batch.num_rows(), spare_words: Vec::new() })
     }
 }
 
@@ -91,7 +91,7 @@ impl Tree<usize> {
     }
 }
 
-impl PlanOfBatch {
+impl BoundPlan {
     /// Returns the number of rows in the batch.
     pub(crate) fn rows(&self) -> usize {
         self.rows
@@ -100,53 +100,53 @@ impl PlanOfBatch {
     /// Evaluates some rows to bits, 64 in a word, the lowest first; false after the last. `out` has no more
     /// words than needed.
     pub(crate) fn test(&mut self, rows: Range<usize>, out: &mut [u64]) {
-        self.tree.test(rows, out, &mut self.spare);
+        self.tree.test(rows, out, &mut self.spare_words);
     }
 
     /// Evaluates all rows.
-    pub(crate) fn truths(&mut self) -> BooleanBuffer {
-        let mut words = vec![0; words_of(self.rows)];
-        for (place, words) in words.chunks_mut(BLOCK / LINE).enumerate() {
-            let start = place * BLOCK;
-            self.test(start..(start + BLOCK).min(self.rows), words);
+    pub(crate) fn boolean_buffer(&mut self) -> BooleanBuffer {
+        let mut words = vec![0; count_words(self.rows)];
+        for (place, words) in words.chunks_mut(BLOCK_ROWS / WORD_BITS).enumerate() {
+            let start = place * BLOCK_ROWS;
+            self.test(start..(start + BLOCK_ROWS).min(self.rows), words);
         }
-        truths(words, self.rows)
+        boolean_buffer(words, self.rows)
     }
 }
 
 impl Tree<Values> {
-    fn test(&self, rows: Range<usize>, out: &mut [u64], spare: &mut Vec<Vec<u64>>) {
+    fn test(&self, rows: Range<usize>, out: &mut [u64], spare_words: &mut Vec<Vec<u64>>) {
         match self {
             Self::Always(false) => out.fill(0),
             Self::Always(true) => all(rows.len(), out),
             Self::Test(values, test) => values.test(*test, rows, out),
             Self::Not(part) => {
-                part.test(rows.clone(), out, spare);
+                part.test(rows.clone(), out, spare_words);
                 out.iter_mut().for_each(|word| *word = !*word);
                 if let Some(last) = out.last_mut()
-                    && !rows.len().is_multiple_of(LINE)
+                    && !rows.len().is_multiple_of(WORD_BITS)
                 {
-                    *last &= (1 << (rows.len() % LINE)) - 1;
+                    *last &= (1 << (rows.len() % WORD_BITS)) - 1;
                 }
             }
             Self::And(parts) | Self::Or(parts) => {
                 let and = matches!(self, Self::And(_));
                 let Some((first, others)) = parts.split_first() else {
-                    return Self::Always(and).test(rows, out, spare);
+                    return Self::Always(and).test(rows, out, spare_words);
                 };
-                first.test(rows.clone(), out, spare);
+                first.test(rows.clone(), out, spare_words);
                 for part in others {
                     // The result is final.
                     if and && out.iter().all(|word| *word == 0) {
                         return;
                     }
-                    let mut words = spare.pop().unwrap_or_default();
+                    let mut words = spare_words.pop().unwrap_or_default();
                     words.resize(out.len(), 0);
-                    part.test(rows.clone(), &mut words, spare);
+                    part.test(rows.clone(), &mut words, spare_words);
                     for (word, other) in out.iter_mut().zip(&words) {
                         *word = if and { *word & *other } else { *word | *other };
                     }
-                    spare.push(words);
+                    spare_words.push(words);
                 }
             }
         }
@@ -184,7 +184,7 @@ mod tests {
     fn count(batch: &RecordBatch, predicate: &Value, nan: Nan) -> Option<usize> {
         let parsed = Predicate::parse(predicate).unwrap();
         Plan::new(&parsed, &batch.schema(), nan)
-            .map(|plan| plan.bind(batch).unwrap().truths().count_set_bits())
+            .map(|plan| plan.bind(batch).unwrap().boolean_buffer().count_set_bits())
     }
 
     #[test]

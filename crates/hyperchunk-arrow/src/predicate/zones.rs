@@ -12,107 +12,114 @@ use std::ops::Range;
 
 /// The possible results of a predicate in some rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct May {
+struct PossibleResults {
     be_true: bool,
     be_false: bool,
 }
 
-const UNKNOWN: May = May { be_true: true, be_false: true };
+const EITHER: PossibleResults = PossibleResults { be_true: true, be_false: true };
 
 impl Predicate {
     /// Returns the row ranges of a table in which it may be true; sorted and disjoint.
     ///
     /// # Errors
     /// Errors of reading the statistics.
-    pub fn kept(&self, table: &Table) -> Result<Vec<Range<u64>>> {
+    pub fn candidate_rows(&self, table: &Table) -> Result<Vec<Range<u64>>> {
         let columns: Vec<&str> = self.columns().into_iter().collect();
         let known = table.zones(&columns)?;
         let all = || std::iter::once(0..table.rows()).collect();
-        Ok(known.map_or_else(all, |zones| self.kept_of(&zones)))
+        Ok(known.map_or_else(all, |zones| self.candidate_rows_in(&zones)))
     }
 
-    fn kept_of(&self, zones: &Zones) -> Vec<Range<u64>> {
-        let mut kept: Vec<Range<u64>> = Vec::new();
+    fn candidate_rows_in(&self, zones: &Zones) -> Vec<Range<u64>> {
+        let mut candidate_rows: Vec<Range<u64>> = Vec::new();
         let mut start = 0;
-        for (may, end) in self.may_be_true(zones, Nan::Unordered).into_iter().zip(&zones.ends) {
-            if may {
-                match kept.last_mut() {
+        for (possible_results, end) in self.may_be_true(zones, Nan::Unordered).into_iter().zip(&zones.ends) {
+            if possible_results {
+                match candidate_rows.last_mut() {
                     Some(last) if last.end == start => last.end = *end,
-                    _ => kept.push(start..*end),
+                    _ => candidate_rows.push(start..*end),
                 }
             }
             start = *end;
         }
-        kept
+        candidate_rows
     }
 
     /// Returns for each zone of rows whether it may be true for one of them.
     #[must_use]
     pub fn may_be_true(&self, zones: &Zones, nan: Nan) -> Vec<bool> {
-        (0..zones.ends.len()).map(|place| may(zones, self, place, nan).be_true).collect()
+        (0..zones.ends.len()).map(|place| possible_results(zones, self, place, nan).be_true).collect()
     }
 }
 
 /// Returns the possible results of a predicate in a zone.
-fn may(zones: &Zones, predicate: &Predicate, place: usize, nan: Nan) -> May {
+fn possible_results(zones: &Zones, predicate: &Predicate, place: usize, nan: Nan) -> PossibleResults {
     let of = |name: &str| {
         let column = zones.columns.iter().find(|column| column.name == name);
         column.and_then(|column| column.bounds.get(place).copied().flatten())
     };
     let compared = |name: &str, comparison, literal: &Literal| {
-        of(name).map_or(UNKNOWN, |bounds| among(&bounds, comparison, literal, nan))
+        of(name).map_or(EITHER, |bounds| compare_bounds(&bounds, comparison, literal, nan))
     };
-    let each =
-        |parts: &[Predicate]| parts.iter().map(|part| may(zones, part, place, nan)).collect::<Vec<_>>();
+    let each = |parts: &[Predicate]| {
+        parts.iter().map(|part| possible_results(zones, part, place, nan)).collect::<Vec<_>>()
+    };
     match predicate {
         Predicate::And(parts) => all(&each(parts)),
         Predicate::Or(parts) => any(&each(parts)),
-        Predicate::Not(part) => may(zones, part, place, nan).turned(),
+        Predicate::Not(part) => possible_results(zones, part, place, nan).negated(),
         Predicate::Compare(name, comparison, literal) => compared(name, *comparison, literal),
         Predicate::In(name, literals) => {
             let equal = literals.iter().map(|literal| compared(name, Comparison::Equal, literal));
             any(&equal.collect::<Vec<_>>())
         }
-        Predicate::IsNull(_) => UNKNOWN,
+        Predicate::IsNull(_) => EITHER,
     }
 }
 
-fn all(parts: &[May]) -> May {
-    May { be_true: parts.iter().all(|part| part.be_true), be_false: parts.iter().any(|part| part.be_false) }
+fn all(parts: &[PossibleResults]) -> PossibleResults {
+    PossibleResults {
+        be_true: parts.iter().all(|part| part.be_true),
+        be_false: parts.iter().any(|part| part.be_false),
+    }
 }
 
-fn any(parts: &[May]) -> May {
-    May { be_true: parts.iter().any(|part| part.be_true), be_false: parts.iter().all(|part| part.be_false) }
+fn any(parts: &[PossibleResults]) -> PossibleResults {
+    PossibleResults {
+        be_true: parts.iter().any(|part| part.be_true),
+        be_false: parts.iter().all(|part| part.be_false),
+    }
 }
 
-impl May {
-    fn turned(self) -> Self {
+impl PossibleResults {
+    fn negated(self) -> Self {
         Self { be_true: self.be_false, be_false: self.be_true }
     }
 }
 
 /// Returns the possible results of a comparison with values within bounds.
-fn among(bounds: &Bounds, comparison: Comparison, literal: &Literal, nan: Nan) -> May {
+fn compare_bounds(bounds: &Bounds, comparison: Comparison, literal: &Literal, nan: Nan) -> PossibleResults {
     let of_nan = comparison.holds(match nan {
         Nan::Unordered => None,
         Nan::Largest => Some(Ordering::Greater),
     });
     let (mut be_true, mut be_false) = (bounds.nan && of_nan, bounds.nan && !of_nan);
     if let Some((min, max)) = bounds.numbers {
-        let (Some(min), Some(max)) = (order(min, literal), order(max, literal)) else { return UNKNOWN };
+        let (Some(min), Some(max)) = (order(min, literal), order(max, literal)) else { return EITHER };
         // The possible orders of values and the literal.
         let less = min == Ordering::Less;
         let greater = max == Ordering::Greater;
         let equal = min != Ordering::Greater && max != Ordering::Less;
-        for (possible, way) in
+        for (possible, ordering) in
             [(less, Ordering::Less), (equal, Ordering::Equal), (greater, Ordering::Greater)]
         {
-            let holds = comparison.holds(Some(way));
+            let holds = comparison.holds(Some(ordering));
             be_true |= possible && holds;
             be_false |= possible && !holds;
         }
     }
-    May { be_true, be_false }
+    PossibleResults { be_true, be_false }
 }
 
 /// Compares a value with a literal, exactly; `None` if they are not comparable.
@@ -161,7 +168,7 @@ mod tests {
         let zones = Zones { ends: vec![10, 20, 25, 30, 40], columns: vec![column], bytes_scanned: 0 };
         let check = |predicate: serde_json::Value, expected: &[Range<u64>]| {
             let parsed = Predicate::parse(&predicate).unwrap();
-            assert_eq!(parsed.kept_of(&zones), expected, "{predicate}");
+            assert_eq!(parsed.candidate_rows_in(&zones), expected, "{predicate}");
         };
         check(json!([["x", ">", 5]]), &[10..25, 30..40]);
         check(json!([["x", ">=", 5]]), &[0..25, 30..40]);

@@ -4,24 +4,24 @@ use super::layout;
 use crate::types::metadata::{DTYPE, TYPE, encode_datatype};
 use crate::types::{self, Compounds};
 use crate::values::arrow;
-use crate::{ColumnType, Error, Look, Result, columns_apart};
+use crate::{ColumnType, ConversionOptions, Error, Result, split_members};
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_buffer::{Buffer, MutableBuffer};
 use arrow_schema::{Schema, SchemaRef};
 use hyperchunk::Dataset;
 use hyperchunk::model::{Class, Dataspace};
-use hyperchunk::select::{Axis, Choice};
+use hyperchunk::select::{Axis, Selection};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// Target size of a batch, in stored bytes.
-const BATCH: u64 = 8 << 20;
+const BATCH_BYTES: u64 = 8 << 20;
 /// Chunks of more bytes than this are read in parts.
-const MOST: u64 = 256 << 20;
+const MAX_CHUNK_BYTES: u64 = 256 << 20;
 /// Allocations of more bytes than this are tried first.
-const LARGE: usize = 64 << 20;
+const TRIED_ALLOCATION_BYTES: usize = 64 << 20;
 /// Maximum size of a row, in bytes.
-const ROW: usize = 4 << 30;
+const MAX_ROW_BYTES: usize = 4 << 30;
 
 /// A dataset as a table. A scalar is one row, a null dataspace none.
 #[derive(Debug)]
@@ -45,16 +45,16 @@ impl DatasetTable {
     ///
     /// # Errors
     /// As [`ColumnType::new`]; errors of reading attributes.
-    pub fn new(dataset: &Dataset, look: &Look) -> Result<Self> {
+    pub fn new(dataset: &Dataset, conversion: &ConversionOptions) -> Result<Self> {
         let named = |error: Error| {
             let object = dataset.object();
             let error = object.path().map_or_else(|| error.clone(), |path| error.clone().object(path));
             object.file().path().map_or_else(|| error.clone(), |file| error.clone().file(file.display()))
         };
-        Self::of(dataset, look).map_err(named)
+        Self::of(dataset, conversion).map_err(named)
     }
 
-    fn of(dataset: &Dataset, look: &Look) -> Result<Self> {
+    fn of(dataset: &Dataset, conversion: &ConversionOptions) -> Result<Self> {
         let dims = dataset.dims();
         let rows = match dataset.dataspace() {
             Dataspace::Null => 0,
@@ -69,7 +69,7 @@ impl DatasetTable {
         let row_size =
             usize::try_from(datatype.size).map_err(|_| Error::limit("elements larger than memory"))?;
         let members = match &datatype.class {
-            Class::Compound { members } if cell.is_empty() && look.compounds == Compounds::Columns => {
+            Class::Compound { members } if cell.is_empty() && conversion.compounds == Compounds::Columns => {
                 Some(members).filter(|_| types::complex_base(datatype).is_none())
             }
             _ => None,
@@ -80,7 +80,8 @@ impl DatasetTable {
                 for member in members {
                     let offset = usize::try_from(member.offset)
                         .map_err(|_| Error::limit("elements larger than memory"))?;
-                    let column = ColumnType::new(types::text(&member.name)?, &member.datatype, &[], look)?;
+                    let column =
+                        ColumnType::new(types::text(&member.name)?, &member.datatype, &[], conversion)?;
                     columns.push((offset, column));
                 }
                 let fields: Vec<_> = columns.iter().map(|(_, column)| Arc::clone(column.field())).collect();
@@ -90,12 +91,12 @@ impl DatasetTable {
                 (Schema::new_with_metadata(fields, metadata), Columns::Members(columns), row_size)
             }
             None => {
-                let column = ColumnType::new(name, datatype, cell, look)?.with_metadata(metadata);
+                let column = ColumnType::new(name, datatype, cell, conversion)?.with_metadata(metadata);
                 let row_size = column.row_size();
                 (Schema::new(vec![Arc::clone(column.field())]), Columns::One(Box::new(column)), row_size)
             }
         };
-        if row_size > ROW {
+        if row_size > MAX_ROW_BYTES {
             return Err(Error::limit(format!("rows of {row_size} bytes")));
         }
         if row_size == 0 && rows > i32::MAX.unsigned_abs().into() {
@@ -125,11 +126,11 @@ impl DatasetTable {
     /// Returns the row ranges of batches: some megabytes each, and whole chunks.
     pub fn ranges(&self) -> impl Iterator<Item = Range<u64>> + use<> {
         let row = (self.row_size as u64).max(1);
-        let mut step = if self.row_size == 0 { self.rows } else { BATCH / row }.max(1);
+        let mut step = if self.row_size == 0 { self.rows } else { BATCH_BYTES / row }.max(1);
         if let Some(tall) = self.dataset.chunked().and_then(|chunked| chunked.dims.first().copied()) {
             if tall <= step {
                 step -= step % tall.max(1);
-            } else if tall.saturating_mul(row) <= MOST {
+            } else if tall.saturating_mul(row) <= MAX_CHUNK_BYTES {
                 step = tall;
             }
         }
@@ -150,33 +151,33 @@ impl DatasetTable {
         let count = rows.end.saturating_sub(rows.start);
         let count = usize::try_from(count).map_err(|_| Error::limit("more rows than memory"))?;
         let length = count.checked_mul(self.row_size).ok_or_else(|| Error::limit("more rows than memory"))?;
-        if length > LARGE {
+        if length > TRIED_ALLOCATION_BYTES {
             // Without this check, a failed allocation of the buffer would abort the process.
             let room = Vec::<u8>::new().try_reserve_exact(length);
             room.map_err(|_| Error::limit(format!("no memory for {length} bytes")))?;
         }
         let mut stored = MutableBuffer::from_len_zeroed(length);
-        let choice = match self.dataset.dims() {
-            [] => Choice::All,
+        let selection = match self.dataset.dims() {
+            [] => Selection::All,
             [_, cell @ ..] => {
                 let cell = cell.iter().map(|dim| Axis::range(0..*dim));
-                Choice::Axes(std::iter::once(Axis::range(rows)).chain(cell).collect())
+                Selection::Axes(std::iter::once(Axis::range(rows)).chain(cell).collect())
             }
         };
         if length > 0 {
-            self.dataset.read(&choice, stored.as_slice_mut())?;
+            self.dataset.read(&selection, stored.as_slice_mut())?;
         }
-        self.of_stored(stored.into(), count).map_err(|error| {
+        self.batch_from_stored(stored.into(), count).map_err(|error| {
             let object = self.dataset.object();
             object.path().map_or_else(|| error.clone(), |path| error.clone().object(path))
         })
     }
 
-    fn of_stored(&self, stored: Buffer, rows: usize) -> Result<RecordBatch> {
+    fn batch_from_stored(&self, stored: Buffer, rows: usize) -> Result<RecordBatch> {
         let file = Some(self.dataset.object().file());
         let arrays: Vec<ArrayRef> = match &self.columns {
             Columns::One(column) => vec![column.array(stored, rows, file)?],
-            Columns::Members(columns) => columns_apart(columns, &stored, self.row_size, rows, file)?,
+            Columns::Members(columns) => split_members(columns, &stored, self.row_size, rows, file)?,
         };
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options).map_err(arrow)

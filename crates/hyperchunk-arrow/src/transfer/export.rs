@@ -1,10 +1,10 @@
 //! Export of HDF5 objects to Arrow files.
 
 use super::dataset::DatasetTable;
-use super::folder::{self, Listed};
+use super::folder::{self, Listing};
 use super::manifest::{self, Kind, MANIFEST};
 use super::sink::{Format, Sink, io};
-use crate::types::{Look, Strings};
+use crate::types::{ConversionOptions, Strings};
 use crate::{Error, ErrorKind, Result, Table, TableOptions};
 use hyperchunk::model::ObjectKind;
 use hyperchunk::output::{self, NewFolder};
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 #[non_exhaustive]
 pub struct ExportOptions {
     /// Conversion options. Text that is not UTF-8 is exported as stored, with a note.
-    pub look: Look,
+    pub conversion: ConversionOptions,
     /// Replace an existing target.
     pub replace: bool,
     /// Omit datasets that cannot be exported, with a note, instead of failing.
@@ -28,7 +28,7 @@ pub struct ExportOptions {
 /// The result of an export.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Exported {
+pub struct ExportSummary {
     /// The number of groups.
     pub groups: u64,
     /// The number of datasets.
@@ -48,16 +48,16 @@ pub struct Exported {
 /// A planned export.
 #[derive(Debug)]
 pub struct Export {
-    what: What,
+    what: ExportTarget,
     options: ExportOptions,
     /// The input file, if it is on this machine.
     input: Option<PathBuf>,
 }
 
 #[derive(Debug)]
-enum What {
+enum ExportTarget {
     One(Dataset),
-    All { source: String, listed: Listed },
+    All { source: String, listed: Listing },
     Rows(Table),
 }
 
@@ -68,13 +68,13 @@ impl Export {
     /// Errors of reading; Invalid for a committed datatype.
     pub fn new(object: &Object, options: ExportOptions) -> Result<Self> {
         let what = match object.kind() {
-            ObjectKind::Dataset => What::One(object.dataset()?),
+            ObjectKind::Dataset => ExportTarget::One(object.dataset()?),
             ObjectKind::Group => {
                 let file: &File = object.file();
                 let listed = folder::list(file, object, options.keep_going)?;
                 let source =
                     file.path().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
-                What::All { source: source.unwrap_or_default(), listed }
+                ExportTarget::All { source: source.unwrap_or_default(), listed }
             }
             ObjectKind::Datatype => {
                 return Err(Error::invalid("a committed datatype has no values to export"));
@@ -86,24 +86,28 @@ impl Export {
     /// Plans the export of a group's datasets as the columns of one table.
     ///
     /// # Errors
-    /// As [`Table::of_object`].
-    pub fn of_columns(object: &Object, options: ExportOptions) -> Result<Self> {
-        let table = TableOptions { look: options.look, ..TableOptions::default() };
-        Ok(Self { what: What::Rows(Table::of_object(object, &table)?), options, input: input(object) })
+    /// As [`Table::from_object`].
+    pub fn from_columns(object: &Object, options: ExportOptions) -> Result<Self> {
+        let table = TableOptions { conversion: options.conversion, ..TableOptions::default() };
+        Ok(Self {
+            what: ExportTarget::Rows(Table::from_object(object, &table)?),
+            options,
+            input: input(object),
+        })
     }
 
     /// Returns whether the result is a folder.
     #[must_use]
     pub fn is_folder(&self) -> bool {
-        matches!(self.what, What::All { .. })
+        matches!(self.what, ExportTarget::All { .. })
     }
 
     /// Returns the datasets to export.
     pub fn datasets(&self) -> impl Iterator<Item = &Dataset> {
         let (one, all) = match &self.what {
-            What::One(dataset) => (Some(dataset), &[][..]),
-            What::All { listed, .. } => (None, &listed.datasets[..]),
-            What::Rows(_) => (None, &[][..]),
+            ExportTarget::One(dataset) => (Some(dataset), &[][..]),
+            ExportTarget::All { listed, .. } => (None, &listed.datasets[..]),
+            ExportTarget::Rows(_) => (None, &[][..]),
         };
         one.into_iter().chain(all.iter().flatten())
     }
@@ -111,7 +115,7 @@ impl Export {
     /// Returns the total size of the data before compression, in bytes.
     #[must_use]
     pub fn total(&self) -> u64 {
-        if let What::Rows(table) = &self.what {
+        if let ExportTarget::Rows(table) = &self.what {
             let widths = table
                 .schema()
                 .fields()
@@ -129,8 +133,8 @@ impl Export {
     /// # Errors
     /// Errors of reading and of the system; Unsupported, with the name of the object, for data that Arrow
     /// cannot represent. On an error, `target` is unchanged.
-    pub fn write(&self, target: &Path, format: Format, progress: &dyn Fn(u64)) -> Result<Exported> {
-        let mut exported = Exported::default();
+    pub fn write(&self, target: &Path, format: Format, progress: &dyn Fn(u64)) -> Result<ExportSummary> {
+        let mut exported = ExportSummary::default();
         let inputs: Vec<&Path> = self.input.iter().map(PathBuf::as_path).collect();
         if self.is_folder() {
             // A folder that is replaced is checked below.
@@ -140,14 +144,14 @@ impl Export {
             output::check(target, self.options.replace, &inputs)?;
         }
         match &self.what {
-            What::One(dataset) => {
+            ExportTarget::One(dataset) => {
                 self.dataset(dataset, target, format, self.options.replace, progress, &mut exported)?;
             }
-            What::All { source, listed } => {
+            ExportTarget::All { source, listed } => {
                 exported.notes.clone_from(&listed.notes);
                 self.folder(source, listed, target, progress, &mut exported)?;
             }
-            What::Rows(table) => {
+            ExportTarget::Rows(table) => {
                 let mut sink = Sink::create(target, format, &table.schema(), self.options.replace)?;
                 let mut batches = table.batches()?;
                 while let Some(batch) = batches.next_batch()? {
@@ -165,10 +169,10 @@ impl Export {
     fn folder(
         &self,
         source: &str,
-        listed: &Listed,
+        listed: &Listing,
         target: &Path,
         progress: &dyn Fn(u64),
-        exported: &mut Exported,
+        exported: &mut ExportSummary,
     ) -> Result<()> {
         let there = target.symlink_metadata().is_ok();
         let ours = target.join(MANIFEST).is_file();
@@ -189,10 +193,10 @@ impl Export {
     fn fill(
         &self,
         source: &str,
-        listed: &Listed,
+        listed: &Listing,
         folder: &Path,
         progress: &dyn Fn(u64),
-        exported: &mut Exported,
+        exported: &mut ExportSummary,
     ) -> Result<()> {
         let mut entries = listed.entries.clone();
         for (entry, dataset) in entries.iter_mut().zip(&listed.datasets) {
@@ -232,7 +236,7 @@ impl Export {
         format: Format,
         replace: bool,
         progress: &dyn Fn(u64),
-        exported: &mut Exported,
+        exported: &mut ExportSummary,
     ) -> Result<()> {
         if let Some(most) = self.options.most_bytes
             && bytes(dataset) > most
@@ -241,17 +245,18 @@ impl Export {
             let path = dataset.object().path().unwrap_or_default();
             return Err(Error::limit(message).object(path));
         }
-        let written = table(dataset, &self.options.look, target, format, replace, progress);
+        let written = table(dataset, &self.options.conversion, target, format, replace, progress);
         let (rows, size) = match written {
             Err(error)
-                if error.kind() == ErrorKind::Conversion && self.options.look.strings == Strings::Text =>
+                if error.kind() == ErrorKind::Conversion
+                    && self.options.conversion.strings == Strings::Text =>
             {
-                let look = Look { strings: Strings::Stored, ..self.options.look };
+                let conversion = ConversionOptions { strings: Strings::Stored, ..self.options.conversion };
                 let path = dataset.object().path().unwrap_or_default();
                 exported
                     .notes
                     .push(format!("{path}: {}: its strings are exported as stored", error.message()));
-                table(dataset, &look, target, format, replace, progress)?
+                table(dataset, &conversion, target, format, replace, progress)?
             }
             written => written?,
         };
@@ -277,13 +282,13 @@ fn bytes(dataset: &Dataset) -> u64 {
 /// Exports a dataset as one file; returns its number of rows, and the size of the file.
 fn table(
     dataset: &Dataset,
-    look: &Look,
+    conversion: &ConversionOptions,
     target: &Path,
     format: Format,
     replace: bool,
     progress: &dyn Fn(u64),
 ) -> Result<(u64, u64)> {
-    let table = DatasetTable::new(dataset, look)?;
+    let table = DatasetTable::new(dataset, conversion)?;
     let mut sink = Sink::create(target, format, table.schema(), replace)?;
     let each = table.bytes().checked_div(table.rows()).unwrap_or(0);
     for rows in table.ranges() {

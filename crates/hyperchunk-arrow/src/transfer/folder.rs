@@ -8,13 +8,13 @@ use hyperchunk::{Dataset, File, Object};
 use std::collections::{HashMap, HashSet};
 
 /// Maximum nesting depth of groups.
-const DEPTH: usize = 1024;
+const MAX_DEPTH: usize = 1024;
 /// Maximum length of a name; longer ones are truncated.
-const LONGEST: usize = 120;
+const MAX_NAME_BYTES: usize = 120;
 
 /// The objects below one.
 #[derive(Debug)]
-pub(super) struct Listed {
+pub(super) struct Listing {
     pub(super) entries: Vec<Entry>,
     /// The dataset of each entry that is one.
     pub(super) datasets: Vec<Option<Dataset>>,
@@ -23,7 +23,7 @@ pub(super) struct Listed {
 }
 
 /// Lists all objects below one, itself first, each with its dataset.
-pub(super) fn list(file: &File, top: &Object, keep_going: bool) -> Result<Listed> {
+pub(super) fn list(file: &File, top: &Object, keep_going: bool) -> Result<Listing> {
     let mut lister = Lister {
         keep_going,
         places: HashMap::new(),
@@ -56,9 +56,9 @@ pub(super) fn list(file: &File, top: &Object, keep_going: bool) -> Result<Listed
                     let place = lister.unique(folder, &link.name, object.kind() == ObjectKind::Dataset);
                     let number = lister.add(&object, path, place.clone())?;
                     if object.kind() == ObjectKind::Group {
-                        if open.len() >= DEPTH {
+                        if open.len() >= MAX_DEPTH {
                             return Err(
-                                Error::limit(format!("groups nest deeper than {DEPTH}")).object(shown)
+                                Error::limit(format!("groups nest deeper than {MAX_DEPTH}")).object(shown)
                             );
                         }
                         open.push((number, group_links(&object)?.into_iter(), place));
@@ -72,7 +72,7 @@ pub(super) fn list(file: &File, top: &Object, keep_going: bool) -> Result<Listed
         };
         lister.entries[parent].links.push((link.name, target));
     }
-    Ok(Listed { entries: lister.entries, datasets: lister.datasets, notes: lister.notes })
+    Ok(Listing { entries: lister.entries, datasets: lister.datasets, notes: lister.notes })
 }
 
 fn group_links(object: &Object) -> Result<Vec<hyperchunk::model::Link>> {
@@ -166,9 +166,9 @@ fn safe(name: &[u8]) -> String {
         let plain = byte.is_ascii_alphanumeric()
             || b"_-+=,@()[] ".contains(byte)
             || (*byte == b'.' && at > 0 && at + 1 < name.len());
-        if plain && made.len() < LONGEST {
+        if plain && made.len() < MAX_NAME_BYTES {
             made.push(char::from(*byte));
-        } else if made.len() < LONGEST {
+        } else if made.len() < MAX_NAME_BYTES {
             made.push_str(&format!("%{byte:02X}"));
         }
     }
@@ -186,7 +186,7 @@ mod tests {
         check("..", "%2E%2E");
         check("a/b\\c", "a%2Fb%5Cc");
         check("é", "%C3%A9");
-        assert!(safe(&[b'x'; 1000]).len() <= LONGEST + 3);
+        assert!(safe(&[b'x'; 1000]).len() <= MAX_NAME_BYTES + 3);
         let mut lister = Lister {
             keep_going: false,
             places: HashMap::new(),

@@ -4,13 +4,13 @@ use super::layout;
 use super::manifest::{self, Entry, Kind, MANIFEST, Target as To};
 use super::source::TableFile;
 use crate::types::metadata::{DTYPE, NAMED, PATH, SPACE, decode_datatype, parse_space};
-use crate::types::{boolean, datatype_of, fits};
+use crate::types::{boolean, datatype_from_field, fits};
 use crate::values::{attributes_from_metadata, committed, write_column};
 use crate::{Error, ErrorKind, Result};
 use arrow_array::{Array as _, ArrayRef, BooleanArray, RecordBatch, StructArray};
 use arrow_buffer::BooleanBuffer;
 use arrow_schema::{DataType, Field, Fields, Schema};
-use hyperchunk::encode::Oldest;
+use hyperchunk::encode::LibVersion;
 use hyperchunk::io::{LocalFile, Source as _};
 use hyperchunk::model::{
     Attribute, CharacterSet, Class, Dataspace, Datatype, FillWhen, Name, ObjectKind, StringPadding,
@@ -22,9 +22,9 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 /// Maximum size of a manifest, in bytes.
-const LARGEST: u64 = 1 << 30;
+const MAX_MANIFEST_BYTES: u64 = 1 << 30;
 /// Suffix of the dataset that marks the valid rows of a column with nulls.
-const VALID: &str = "__valid";
+const VALID_SUFFIX: &str = "__valid";
 
 /// Options of an import.
 #[derive(Debug, Clone, Default)]
@@ -38,13 +38,13 @@ pub struct ImportOptions {
     /// dataset for each column.
     pub compound: bool,
     /// The oldest HDF5 that must be able to read the new file.
-    pub oldest: Oldest,
+    pub oldest: LibVersion,
 }
 
 /// The result of an import.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Imported {
+pub struct ImportSummary {
     /// The number of groups.
     pub groups: u64,
     /// The number of datasets.
@@ -67,7 +67,12 @@ pub struct Imported {
 /// # Errors
 /// Errors of reading and writing; Unsupported, with the name of the column, for data that HDF5 cannot
 /// represent. Then there is no new file.
-pub fn import(from: &Path, to: &Path, options: &ImportOptions, progress: &dyn Fn(u64)) -> Result<Imported> {
+pub fn import(
+    from: &Path,
+    to: &Path,
+    options: &ImportOptions,
+    progress: &dyn Fn(u64),
+) -> Result<ImportSummary> {
     output::accept(to, &[output::Kind::Hdf5])?;
     output::check(to, options.replace, &[from])?;
     if from.is_dir() {
@@ -75,7 +80,7 @@ pub fn import(from: &Path, to: &Path, options: &ImportOptions, progress: &dyn Fn
     }
     let mut create = CreateOptions::default();
     create.oldest = options.oldest;
-    create.newest = Oldest::V200;
+    create.newest = LibVersion::V200;
     create.journal = false;
     create.replace = options.replace;
     let imported = if from.is_dir() { Source::folder(from)? } else { Source::file(from, options)? };
@@ -131,7 +136,7 @@ impl Source {
                 error.file(manifest.display())
             }
         })?;
-        if file.size() > LARGEST {
+        if file.size() > MAX_MANIFEST_BYTES {
             return Err(Error::limit(format!("a manifest of {} bytes", file.size())).file(manifest.display()));
         }
         let mut bytes = vec![0; usize::try_from(file.size()).unwrap_or(0)];
@@ -152,8 +157,13 @@ impl Source {
         Ok(Self::File { path: path.to_owned(), name })
     }
 
-    fn fill(&self, writer: &Writer, options: &ImportOptions, progress: &dyn Fn(u64)) -> Result<Imported> {
-        let mut imported = Imported::default();
+    fn fill(
+        &self,
+        writer: &Writer,
+        options: &ImportOptions,
+        progress: &dyn Fn(u64),
+    ) -> Result<ImportSummary> {
+        let mut imported = ImportSummary::default();
         match self {
             Self::Folder { path, entries } => {
                 let folder = Folder { path, entries, writer, progress };
@@ -193,7 +203,7 @@ impl Plan {
         }
         let [field] = &schema.fields()[..] else { return Ok(None) };
         let Some(text) = field.metadata().get(SPACE) else { return Ok(None) };
-        let (datatype, cell) = datatype_of(field)?;
+        let (datatype, cell) = datatype_from_field(field)?;
         let space = parse_space(text)?;
         let same = match &space {
             Dataspace::Simple { dims, .. } => dims.get(1..) == Some(&cell[..]),
@@ -299,7 +309,7 @@ struct Folder<'a> {
 }
 
 impl Folder<'_> {
-    fn fill(&self, imported: &mut Imported) -> Result<()> {
+    fn fill(&self, imported: &mut ImportSummary) -> Result<()> {
         let mut nodes: Vec<Option<NodeId>> = Vec::with_capacity(self.entries.len());
         for (number, entry) in self.entries.iter().enumerate() {
             nodes.push(match entry.kind {
@@ -364,7 +374,7 @@ impl Folder<'_> {
         entry: &Entry,
         paths: &HashMap<&str, usize>,
         nodes: &[Option<NodeId>],
-        imported: &mut Imported,
+        imported: &mut ImportSummary,
     ) -> Result<Option<(Plan, DatasetWriter, PathBuf)>> {
         let Some(file) = &entry.file else {
             let why = entry.missing.as_deref().unwrap_or("no values");
@@ -395,7 +405,7 @@ impl Folder<'_> {
         Ok(Some((plan, dataset, path)))
     }
 
-    fn links(&self, nodes: &[Option<NodeId>], imported: &mut Imported) -> Result<()> {
+    fn links(&self, nodes: &[Option<NodeId>], imported: &mut ImportSummary) -> Result<()> {
         for (entry, node) in self.entries.iter().zip(nodes) {
             let Some(group) = *node else { continue };
             for (name, target) in &entry.links {
@@ -455,7 +465,7 @@ fn one(
     writer: &Writer,
     options: &ImportOptions,
     progress: &dyn Fn(u64),
-    imported: &mut Imported,
+    imported: &mut ImportSummary,
 ) -> Result<()> {
     imported.groups += 1;
     let (parent, last) = parents(writer, name, imported)?;
@@ -466,7 +476,7 @@ fn one(
         Some(plan) => Some(plan),
         None if options.compound => {
             let field = Field::new("values", DataType::Struct(schema.fields().clone()), false);
-            let (datatype, _) = datatype_of(&field)?;
+            let (datatype, _) = datatype_from_field(&field)?;
             Some(Plan { datatype, dataspace: simple(&[rows]), metadata: HashMap::new(), members: true })
         }
         None => None,
@@ -488,7 +498,7 @@ fn one(
 }
 
 /// Returns the parent group of a path, creating groups as needed, and the last name.
-fn parents(writer: &Writer, path: &str, imported: &mut Imported) -> Result<(NodeId, String)> {
+fn parents(writer: &Writer, path: &str, imported: &mut ImportSummary) -> Result<(NodeId, String)> {
     let mut names: Vec<&str> = path.split('/').filter(|name| !name.is_empty() && *name != ".").collect();
     let last = names.pop().ok_or_else(|| Error::invalid("a table needs a name"))?;
     let mut group = NodeId::ROOT;
@@ -518,13 +528,13 @@ fn columns(
     rows: u64,
     (writer, parent, name): (&Writer, NodeId, &str),
     progress: &dyn Fn(u64),
-    imported: &mut Imported,
+    imported: &mut ImportSummary,
 ) -> Result<()> {
     let group = writer.create_group(parent, name.as_bytes(), true)?;
     imported.groups += 1;
     let mut made = Vec::with_capacity(schema.fields().len());
     for field in schema.fields() {
-        let (datatype, cell) = datatype_of(field)?;
+        let (datatype, cell) = datatype_from_field(field)?;
         let wrong = |why: &str| Error::unsupported(format!("column {}: {why}", field.name()));
         if field.name().is_empty() || field.name().contains(['/', '\0']) || field.name() == "." {
             return Err(wrong("HDF5 has no such names: rename it"));
@@ -565,7 +575,7 @@ impl Column {
         from: u64,
         rows: u64,
         array: &ArrayRef,
-        imported: &mut Imported,
+        imported: &mut ImportSummary,
     ) -> Result<()> {
         if array.is_empty() {
             return Ok(());
@@ -577,7 +587,7 @@ impl Column {
         let Some(nulls) = array.logical_nulls().filter(|nulls| !own && nulls.null_count() > 0) else {
             return Ok(());
         };
-        let name = format!("{}{VALID}", self.field.name());
+        let name = format!("{}{VALID_SUFFIX}", self.field.name());
         let valid = match self.valid.take() {
             Some(valid) => valid,
             None => {

@@ -13,9 +13,9 @@ use std::collections::HashMap;
 
 /// Filters that are not applied on import: scale-offset changes values when applied again, and live datasets
 /// need their source.
-const NEVER: [u16; 2] = [6, 31300];
+const EXCLUDED_FILTERS: [u16; 2] = [6, 31300];
 /// Maximum size in bytes of a chunk for testing whether filters can be applied.
-const TRIED: u64 = 16 << 20;
+const SAMPLE_BYTES: u64 = 16 << 20;
 
 /// Returns a dataset's metadata other than its values.
 pub(super) fn describe(dataset: &Dataset) -> Result<HashMap<String, String>> {
@@ -189,11 +189,11 @@ fn filters(stored: &Value) -> Vec<Filter> {
 
 /// Checks that filters can be applied to values that were read through them.
 fn usable(pipeline: &[Filter], bytes: u64) -> Result<(), String> {
-    if let Some(filter) = pipeline.iter().find(|filter| NEVER.contains(&filter.id)) {
+    if let Some(filter) = pipeline.iter().find(|filter| EXCLUDED_FILTERS.contains(&filter.id)) {
         let name = filter.name.as_ref().map_or_else(|| format!("filter {}", filter.id), Name::to_string);
         return Err(format!("{name} would change its values"));
     }
-    if pipeline.is_empty() || bytes > TRIED {
+    if pipeline.is_empty() || bytes > SAMPLE_BYTES {
         return Ok(());
     }
     let zeros = vec![0; usize::try_from(bytes).unwrap_or(0)];

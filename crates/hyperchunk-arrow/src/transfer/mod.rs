@@ -18,8 +18,8 @@ mod source;
 
 use crate::{Error, Result};
 pub use dataset::DatasetTable;
-pub use export::{Export, ExportOptions, Exported};
-pub use import::{ImportOptions, Imported, import};
+pub use export::{Export, ExportOptions, ExportSummary};
+pub use import::{ImportOptions, ImportSummary, import};
 pub use sink::Format;
 pub use source::TableFile;
 

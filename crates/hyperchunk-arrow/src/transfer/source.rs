@@ -15,7 +15,7 @@ use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 /// Number of bytes of a stream that are read at once.
-const PIECE: usize = 1 << 20;
+const PIECE_BYTES: usize = 1 << 20;
 /// The magic number at the start and the end of IPC files.
 const MAGIC: &[u8; 6] = b"ARROW1";
 
@@ -256,7 +256,7 @@ fn next_of_stream(
 ) -> Result<(Option<RecordBatch>, bool)> {
     loop {
         if buffer.is_empty() {
-            let mut piece = vec![0; PIECE];
+            let mut piece = vec![0; PIECE_BYTES];
             let read =
                 read_up_to(file, &mut piece).map_err(|error| Error::new(ErrorKind::Io, error.to_string()))?;
             if read == 0 {

@@ -9,7 +9,7 @@ use hyperchunk::model::{
     Attribute, ByteOrder, CharacterSet, Class, Dataspace, Datatype, Member, Name, ReferenceKind,
     StringPadding,
 };
-use hyperchunk::select::Choice;
+use hyperchunk::select::Selection;
 use hyperchunk::write::{CreateOptions, DatasetOptions, NewLayout, NewLink, NodeId, Writer};
 use hyperchunk::{File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -55,7 +55,7 @@ fn source(path: &Path) {
     let make = |name: &str, datatype: Datatype, dims: &[u64], layout: NewLayout, data: &[u8]| {
         let options = DatasetOptions::new(datatype, simple(dims)).with_layout(layout);
         let dataset = file.create_dataset(group, name.as_bytes(), options).unwrap();
-        dataset.write(&Choice::All, data).unwrap();
+        dataset.write(&Selection::All, data).unwrap();
         dataset.id()
     };
     let numbers: Vec<u8> = (0..120_u32).flat_map(|number| number.to_be_bytes()).collect();
@@ -171,7 +171,7 @@ fn a_file_of_everything() {
     let references =
         back.root().unwrap().group().unwrap().get(b"/group/references").unwrap().dataset().unwrap();
     let mut stored = [0; 16];
-    references.read(&Choice::All, &mut stored).unwrap();
+    references.read(&Selection::All, &mut stored).unwrap();
     let reference = back.reference(ReferenceKind::Object1, &stored[..8]).unwrap().unwrap();
     let path = back.paths().unwrap().find(reference.address).unwrap();
     assert!(path == b"/group/big" || path == b"/group/again", "{path:?}");
@@ -206,13 +206,13 @@ fn a_table_of_other_origin() {
         let read = |name: &str, size: usize| {
             let dataset = group.get(format!("/t/{name}").as_bytes()).unwrap().dataset().unwrap();
             let mut bytes = vec![0; size];
-            dataset.read(&Choice::All, &mut bytes).unwrap();
+            dataset.read(&Selection::All, &mut bytes).unwrap();
             bytes
         };
         assert_eq!(read("n__valid", 6), [1, 0, 1, 1, 0, 1]);
         assert_eq!(read("n", 24)[..12], [1, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0]);
         let words = group.get(b"/t/s").unwrap().dataset().unwrap();
-        let table = DatasetTable::new(&words, &crate::Look::default()).unwrap();
+        let table = DatasetTable::new(&words, &crate::ConversionOptions::default()).unwrap();
         let batch = table.batch(0..6).unwrap();
         let expected = LargeStringArray::from(vec![Some("a"), Some(""), None, Some("a"), Some(""), None]);
         assert_eq!(&**batch.column(0), &expected as &dyn arrow_array::Array);

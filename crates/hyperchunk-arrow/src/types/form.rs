@@ -1,6 +1,6 @@
 //! The conversion of elements to values: the Arrow type of a datatype, and the operation on its bytes.
 
-use super::{Cells, Enums, Half, Look, Strings};
+use super::{Cells, ConversionOptions, Enums, Half, Strings};
 use crate::{Error, Result};
 use arrow_schema::{DataType, Field, Fields};
 use hyperchunk::convert::Conversion;
@@ -10,10 +10,10 @@ use hyperchunk::model::{
 use std::sync::Arc;
 
 /// Maximum nesting depth of types: readers of IPC files go no deeper.
-pub(crate) const DEPTH: usize = 48;
+pub(crate) const MAX_DEPTH: usize = 48;
 
 /// The fields of a reference's struct.
-pub(crate) const PATH_FIELD: [&str; 3] = ["path", "raw", "selection"];
+pub(crate) const REFERENCE_FIELDS: [&str; 3] = ["path", "raw", "selection"];
 
 /// The type of elements, as stored and in Arrow.
 #[derive(Debug, Clone)]
@@ -43,7 +43,7 @@ pub(crate) enum Form {
     /// A sequence of variable length.
     Sequence(Arc<Element>, Box<Datatype>),
     /// Members of a compound.
-    Struct(Vec<Part>),
+    Struct(Vec<MemberElement>),
     /// A fixed number of consecutive elements.
     List(Arc<Element>, usize),
     /// Dictionary keys: the values in the order of the dictionary.
@@ -54,7 +54,7 @@ pub(crate) enum Form {
 
 /// A member.
 #[derive(Debug, Clone)]
-pub(crate) struct Part {
+pub(crate) struct MemberElement {
     pub(crate) offset: usize,
     pub(crate) element: Arc<Element>,
 }
@@ -80,9 +80,9 @@ fn list_size(count: u64) -> Result<i32> {
 }
 
 impl Element {
-    pub(crate) fn new(datatype: &Datatype, look: &Look, depth: usize) -> Result<Self> {
-        if depth > DEPTH {
-            return Err(Error::limit(format!("a datatype that nests deeper than {DEPTH}")));
+    pub(crate) fn new(datatype: &Datatype, conversion: &ConversionOptions, depth: usize) -> Result<Self> {
+        if depth > MAX_DEPTH {
+            return Err(Error::limit(format!("a datatype that nests deeper than {MAX_DEPTH}")));
         }
         let size = narrow(datatype.size)?;
         match &datatype.class {
@@ -92,36 +92,36 @@ impl Element {
                 let plain = integer.extension.is_none();
                 Ok(if plain { integer.with("h5.bitfield", String::new()) } else { integer })
             }
-            Class::Float(float) => Self::float(datatype, float, look.half),
+            Class::Float(float) => Self::float(datatype, float, conversion.half),
             Class::Time { .. } => Self::bytes(datatype, "h5.time"),
-            Class::String { padding, .. } => match look.strings {
+            Class::String { padding, .. } => match conversion.strings {
                 Strings::Stored => Self::bytes(datatype, "h5.fstr"),
                 Strings::Text => Ok(Self::plain(size, DataType::LargeUtf8, Form::Text(*padding))),
             },
             Class::Opaque { tag } => Self::opaque(datatype, tag),
             Class::Compound { members } => match complex_base(datatype) {
-                Some(base) => Self::complex(base, size, look, depth),
-                None => Self::compound(datatype, members, look, depth),
+                Some(base) => Self::complex(base, size, conversion, depth),
+                None => Self::compound(datatype, members, conversion, depth),
             },
-            Class::Complex { base } => Self::complex(base, size, look, depth),
+            Class::Complex { base } => Self::complex(base, size, conversion, depth),
             Class::Reference(kind) => Ok(Self::reference(size, *kind)),
-            Class::Enum { base, members } => Self::enumeration(datatype, base, members, look),
+            Class::Enum { base, members } => Self::enumeration(datatype, base, members, conversion),
             Class::Vlen { base } => {
-                let item = Self::new(base, look, depth + 1)?;
+                let item = Self::new(base, conversion, depth + 1)?;
                 let data_type = DataType::LargeList(Arc::new(item.field("item")));
                 Ok(Self::plain(size, data_type, Form::Sequence(Arc::new(item), base.clone())))
             }
             Class::VlenString { .. } => Ok(Self {
                 nullable: true,
-                ..match look.strings {
+                ..match conversion.strings {
                     Strings::Text => Self::plain(size, DataType::LargeUtf8, Form::AnyText),
                     Strings::Stored => Self::plain(size, DataType::LargeBinary, Form::AnyBytes)
                         .with("h5.vstr", String::new()),
                 }
             }),
             Class::Array { dims, base } => {
-                let item = Self::new(base, look, depth + 1)?;
-                item.in_lists(dims)
+                let item = Self::new(base, conversion, depth + 1)?;
+                item.into_lists(dims)
             }
         }
     }
@@ -161,7 +161,7 @@ impl Element {
     }
 
     fn integer(datatype: &Datatype, signed: bool) -> Result<Self> {
-        let Some(data_type) = super::way_back::integer_type(datatype.size, signed) else {
+        let Some(data_type) = super::from_arrow::integer_type(datatype.size, signed) else {
             return Self::foreign(datatype, &super::describe::describe(datatype));
         };
         let size = u16::try_from(datatype.size).unwrap_or(8);
@@ -209,29 +209,34 @@ impl Element {
         Self::foreign(datatype, &tag)
     }
 
-    fn complex(base: &Datatype, size: usize, look: &Look, depth: usize) -> Result<Self> {
+    fn complex(base: &Datatype, size: usize, conversion: &ConversionOptions, depth: usize) -> Result<Self> {
         // Reduced halves of other number types would be lost to tools that read this as pairs.
-        let item = Self::new(base, look, depth + 1)?;
+        let item = Self::new(base, conversion, depth + 1)?;
         let data_type = DataType::FixedSizeList(Arc::new(item.field("item")), 2);
         Ok(Self::plain(size, data_type, Form::List(Arc::new(item), 2)).with("h5.complex", String::new()))
     }
 
-    fn compound(datatype: &Datatype, members: &[Member], look: &Look, depth: usize) -> Result<Self> {
+    fn compound(
+        datatype: &Datatype,
+        members: &[Member],
+        conversion: &ConversionOptions,
+        depth: usize,
+    ) -> Result<Self> {
         let mut parts = Vec::with_capacity(members.len());
         let mut fields = Vec::with_capacity(members.len());
         for member in members {
-            let element = Self::new(&member.datatype, look, depth + 1).map_err(|error| {
+            let element = Self::new(&member.datatype, conversion, depth + 1).map_err(|error| {
                 Error::new(error.kind(), format!("member {}: {}", member.name, error.message()))
             })?;
             fields.push(element.field(super::field::text(&member.name)?));
-            parts.push(Part { offset: narrow(member.offset)?, element: Arc::new(element) });
+            parts.push(MemberElement { offset: narrow(member.offset)?, element: Arc::new(element) });
         }
         let data_type = DataType::Struct(Fields::from(fields));
         Ok(Self::plain(narrow(datatype.size)?, data_type, Form::Struct(parts)))
     }
 
     fn reference(size: usize, kind: ReferenceKind) -> Self {
-        let [path, raw, selection] = PATH_FIELD;
+        let [path, raw, selection] = REFERENCE_FIELDS;
         let item = Field::new("item", DataType::UInt64, false);
         let fields = vec![
             Field::new(path, DataType::Utf8, true),
@@ -246,13 +251,13 @@ impl Element {
         datatype: &Datatype,
         base: &Datatype,
         members: &[EnumMember],
-        look: &Look,
+        conversion: &ConversionOptions,
     ) -> Result<Self> {
-        let values = Self::new(base, look, DEPTH)?;
+        let values = Self::new(base, conversion, MAX_DEPTH)?;
         if is_bool(base, members) {
             return Ok(values.with("arrow.bool8", String::new()));
         }
-        let Some(names) = Some(members).filter(|_| look.enums == Enums::Dictionary) else {
+        let Some(names) = Some(members).filter(|_| conversion.enums == Enums::Dictionary) else {
             return Ok(values);
         };
         let mut unique = Names { values: Vec::new(), names: Vec::new() };
@@ -283,7 +288,7 @@ impl Element {
     }
 
     /// Returns a list of `count` consecutive elements.
-    fn in_list(self, count: u64) -> Result<Self> {
+    fn into_list(self, count: u64) -> Result<Self> {
         let data_type = DataType::FixedSizeList(Arc::new(self.field("item")), list_size(count)?);
         let size =
             (self.size as u64).checked_mul(count).ok_or_else(|| Error::limit("a row of 2^64 bytes"))?;
@@ -291,23 +296,23 @@ impl Element {
     }
 
     /// Returns nested lists.
-    fn in_lists(self, dims: &[u64]) -> Result<Self> {
-        dims.iter().rev().try_fold(self, |element, dim| element.in_list(*dim))
+    fn into_lists(self, dims: &[u64]) -> Result<Self> {
+        dims.iter().rev().try_fold(self, |element, dim| element.into_list(*dim))
     }
 
     /// Returns rows of an extent.
-    pub(crate) fn in_cells(self, cell: &[u64], look: &Look) -> Result<Self> {
+    pub(crate) fn into_rows(self, cell: &[u64], conversion: &ConversionOptions) -> Result<Self> {
         if cell.is_empty() {
             return Ok(self);
         }
-        if look.cells == Cells::List || !self.data_type.is_numeric() || self.extension.is_some() {
-            return self.in_lists(cell);
+        if conversion.cells == Cells::List || !self.data_type.is_numeric() || self.extension.is_some() {
+            return self.into_lists(cell);
         }
         let count = cell.iter().try_fold(1_u64, |product, dim| product.checked_mul(*dim));
         let count = if cell.contains(&0) { Some(0) } else { count };
         let count = count.ok_or_else(|| Error::limit("a row of 2^64 elements"))?;
         let metadata = format!("{{\"shape\":{}}}", super::metadata::sizes(cell));
-        Ok(self.in_list(count)?.with("arrow.fixed_shape_tensor", metadata))
+        Ok(self.into_list(count)?.with("arrow.fixed_shape_tensor", metadata))
     }
 
     /// Returns the alignment at which stored bytes can be used as values; `None` if they need a conversion.
@@ -349,8 +354,8 @@ fn order(datatype: &Datatype) -> ByteOrder {
 
 /// Returns whether the members of a struct are those of a reference.
 pub(crate) fn is_reference(fields: &Fields) -> bool {
-    fields.len() == PATH_FIELD.len()
-        && fields.iter().zip(PATH_FIELD).all(|(field, name)| field.name() == name)
+    fields.len() == REFERENCE_FIELDS.len()
+        && fields.iter().zip(REFERENCE_FIELDS).all(|(field, name)| field.name() == name)
 }
 
 /// Returns the type of the parts of a complex number, either HDF5's type or h5py's compound.

@@ -3,7 +3,7 @@
 use crate::{Error, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use hyperchunk::encode::Oldest;
+use hyperchunk::encode::LibVersion;
 use hyperchunk::encode::message::datatype as encode;
 use hyperchunk::model::{Dataspace, Datatype};
 use hyperchunk::parse::message::datatype as parse;
@@ -43,7 +43,7 @@ pub(crate) const EXTENSION_METADATA: &str = arrow_schema::extension::EXTENSION_T
 
 /// Encodes a datatype for metadata.
 pub(crate) fn encode_datatype(datatype: &Datatype) -> Result<String> {
-    let ages = [Oldest::V18, Oldest::V110, Oldest::V200];
+    let ages = [LibVersion::V18, LibVersion::V110, LibVersion::V200];
     let mut encoded = Err(Error::unsupported("no release of HDF5 has the type"));
     for age in ages {
         encoded = encode::encode(datatype, age);

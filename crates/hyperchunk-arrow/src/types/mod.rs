@@ -9,25 +9,25 @@
 mod describe;
 mod field;
 mod form;
+mod from_arrow;
 pub mod metadata;
 mod portable;
-mod way_back;
 
 use crate::Result;
 use arrow_schema::FieldRef;
 pub(crate) use describe::describe;
 pub(crate) use field::{numpy_time, text};
-pub(crate) use form::{DEPTH, Element, Form, Names, Part, complex_base, is_reference};
+pub(crate) use form::{Element, Form, MAX_DEPTH, MemberElement, Names, complex_base, is_reference};
+pub use from_arrow::datatype_from_field;
+pub(crate) use from_arrow::{boolean, fits};
 use hyperchunk::model::Datatype;
 pub(crate) use portable::portable;
 use std::sync::Arc;
-pub use way_back::datatype_of;
-pub(crate) use way_back::{boolean, fits};
 
 /// Options of the conversion to Arrow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub struct Look {
+pub struct ConversionOptions {
     /// The form of rows of multidimensional datasets.
     pub cells: Cells,
     /// The form of strings.
@@ -105,9 +105,14 @@ impl ColumnType {
     ///
     /// # Errors
     /// Unsupported if Arrow has no equivalent; Limit if a row is too large.
-    pub fn new(name: &str, datatype: &Datatype, cell: &[u64], look: &Look) -> Result<Self> {
-        let made = Element::new(datatype, look, 0)
-            .and_then(|element| element.in_cells(cell, look))
+    pub fn new(
+        name: &str,
+        datatype: &Datatype,
+        cell: &[u64],
+        conversion: &ConversionOptions,
+    ) -> Result<Self> {
+        let made = Element::new(datatype, conversion, 0)
+            .and_then(|element| element.into_rows(cell, conversion))
             .and_then(|element| Ok((field::field(name, datatype, cell, &element)?, element)));
         let (field, element) = made.map_err(|error| error.within("datatype"))?;
         Ok(Self {

@@ -5,7 +5,7 @@ use crate::{Error, Result};
 use hyperchunk::model::{Class, Datatype, Member, ReferenceKind};
 
 /// The size in bytes of a global heap ID.
-const HANDLE: u64 = 16;
+const HEAP_ID_BYTES: u64 = 16;
 
 /// Returns the type with the sizes that its heap IDs and references have in our files.
 pub(crate) fn portable(datatype: &Datatype) -> Result<Datatype> {
@@ -20,9 +20,9 @@ pub(crate) fn portable(datatype: &Datatype) -> Result<Datatype> {
         Class::Reference(ReferenceKind::Object2 | ReferenceKind::Region2 | ReferenceKind::Attribute) => {
             sized(18)
         }
-        Class::VlenString { .. } => sized(HANDLE),
+        Class::VlenString { .. } => sized(HEAP_ID_BYTES),
         Class::Vlen { base } => {
-            Datatype { size: HANDLE, class: Class::Vlen { base: Box::new(portable(base)?) } }
+            Datatype { size: HEAP_ID_BYTES, class: Class::Vlen { base: Box::new(portable(base)?) } }
         }
         Class::Array { dims, base } => {
             let base = portable(base)?;

@@ -23,9 +23,16 @@ fn compound(members: &[(&str, u64, Datatype)], size: u64) -> Datatype {
 }
 
 /// Checks the type of a column, its conversion back to the datatype, and one of its arrays in debug form.
-fn check(datatype: &Datatype, cell: &[u64], look: &Look, stored: &[u8], data_type: &str, values: &str) {
-    let column = ColumnType::new("a", datatype, cell, look).unwrap();
-    assert_eq!(datatype_of(column.field()).unwrap(), (portable(datatype).unwrap(), cell.to_vec()));
+fn check(
+    datatype: &Datatype,
+    cell: &[u64],
+    conversion: &ConversionOptions,
+    stored: &[u8],
+    data_type: &str,
+    values: &str,
+) {
+    let column = ColumnType::new("a", datatype, cell, conversion).unwrap();
+    assert_eq!(datatype_from_field(column.field()).unwrap(), (portable(datatype).unwrap(), cell.to_vec()));
     assert_eq!(column.field().data_type().to_string(), data_type);
     let rows = stored.len().checked_div(column.row_size()).unwrap_or(3);
     let array = column.array(Buffer::from(stored), rows, None).unwrap();
@@ -37,35 +44,49 @@ fn check(datatype: &Datatype, cell: &[u64], look: &Look, stored: &[u8], data_typ
 
 #[test]
 fn numbers() {
-    let look = Look::default();
-    check(&integer(2, ByteOrder::Little), &[], &look, &[1, 0, 2, 0], "Int16", "[1,2,]");
-    check(&integer(2, ByteOrder::Big), &[], &look, &[0, 1, 0, 2], "Int16", "[1,2,]");
+    let conversion = ConversionOptions::default();
+    check(&integer(2, ByteOrder::Little), &[], &conversion, &[1, 0, 2, 0], "Int16", "[1,2,]");
+    check(&integer(2, ByteOrder::Big), &[], &conversion, &[0, 1, 0, 2], "Int16", "[1,2,]");
     let odd = Class::Integer { order: ByteOrder::Little, signed: true, offset: 4, precision: 8 };
-    check(&Datatype { size: 2, class: odd }, &[], &look, &[0x1F, 0xA3, 0xF0, 0x0F], "Int16", "[49,-1,]");
-    check(&integer(3, ByteOrder::Little), &[], &look, &[1, 2, 3], "FixedSizeBinary(3)", "[1,2,3]");
-    check(&Datatype::ieee(4, ByteOrder::Big), &[], &look, &1.5_f32.to_be_bytes(), "Float32", "[1.5,]");
-    check(&Datatype::ieee(2, ByteOrder::Little), &[], &look, &[0, 0x3C], "Float16", "[1.0,]");
-    let half = Look { half: Half::Float32, ..look };
+    check(
+        &Datatype { size: 2, class: odd },
+        &[],
+        &conversion,
+        &[0x1F, 0xA3, 0xF0, 0x0F],
+        "Int16",
+        "[49,-1,]",
+    );
+    check(&integer(3, ByteOrder::Little), &[], &conversion, &[1, 2, 3], "FixedSizeBinary(3)", "[1,2,3]");
+    check(&Datatype::ieee(4, ByteOrder::Big), &[], &conversion, &1.5_f32.to_be_bytes(), "Float32", "[1.5,]");
+    check(&Datatype::ieee(2, ByteOrder::Little), &[], &conversion, &[0, 0x3C], "Float16", "[1.0,]");
+    let half = ConversionOptions { half: Half::Float32, ..conversion };
     check(&Datatype::ieee(2, ByteOrder::Little), &[], &half, &[0, 0x3C], "Float32", "[1.0,]");
     let Class::Float(ieee) = Datatype::ieee(2, ByteOrder::Little).class else { panic!() };
     let brain = Float { exponent_bits: 8, exponent_at: 7, mantissa_bits: 7, exponent_bias: 127, ..ieee };
-    check(&Datatype { size: 2, class: Class::Float(brain) }, &[], &look, &[0x80, 0x3F], "UInt16", "[16256,]");
+    check(
+        &Datatype { size: 2, class: Class::Float(brain) },
+        &[],
+        &conversion,
+        &[0x80, 0x3F],
+        "UInt16",
+        "[16256,]",
+    );
 }
 
 #[test]
 fn rows_of_several_elements() {
     let stored: Vec<u8> = (0..24).collect();
     let byte = Datatype::integer(1, false, ByteOrder::Little);
-    let look = Look::default();
-    check(&byte, &[2, 3], &look, &stored, "FixedSizeList(6 x non-null UInt8)", "[0,1,2,3,4,5,]");
-    let lists = Look { cells: Cells::List, ..look };
+    let conversion = ConversionOptions::default();
+    check(&byte, &[2, 3], &conversion, &stored, "FixedSizeList(6 x non-null UInt8)", "[0,1,2,3,4,5,]");
+    let lists = ConversionOptions { cells: Cells::List, ..conversion };
     let nested = "FixedSizeList(2 x non-null FixedSizeList(3 x non-null UInt8))";
     check(&byte, &[2, 3], &lists, &stored, nested, "[3,4,5,]");
-    check(&byte, &[3, 0, 2], &look, &[], "FixedSizeList(0 x non-null UInt8)", "[]");
+    check(&byte, &[3, 0, 2], &conversion, &[], "FixedSizeList(0 x non-null UInt8)", "[]");
     check(
         &string(2, StringPadding::NullPadded),
         &[2],
-        &look,
+        &conversion,
         b"a\0bb",
         "FixedSizeList(2 x non-null LargeUtf8)",
         "\"a\",\"bb\"",
@@ -74,20 +95,34 @@ fn rows_of_several_elements() {
 
 #[test]
 fn strings_and_compounds() {
-    let look = Look::default();
-    check(&string(3, StringPadding::NullTerminated), &[], &look, b"a\0babc", "LargeUtf8", "[\"a\",\"abc\",]");
-    check(&string(3, StringPadding::SpacePadded), &[], &look, b" a    ", "LargeUtf8", "[\" a\",\"\",]");
-    let stored = Look { strings: Strings::Stored, ..look };
+    let conversion = ConversionOptions::default();
+    check(
+        &string(3, StringPadding::NullTerminated),
+        &[],
+        &conversion,
+        b"a\0babc",
+        "LargeUtf8",
+        "[\"a\",\"abc\",]",
+    );
+    check(&string(3, StringPadding::SpacePadded), &[], &conversion, b" a    ", "LargeUtf8", "[\" a\",\"\",]");
+    let stored = ConversionOptions { strings: Strings::Stored, ..conversion };
     check(&string(3, StringPadding::SpacePadded), &[], &stored, b" a ", "FixedSizeBinary(3)", "[32,97,32]");
     let pair =
         compound(&[("x", 4, integer(2, ByteOrder::Big)), ("s", 0, string(2, StringPadding::NullPadded))], 8);
     let bytes = [b'h', b'i', 9, 9, 0, 7, 9, 9];
-    check(&pair, &[], &look, &bytes, "Struct(\"x\": non-null Int16, \"s\": non-null LargeUtf8)", "[7,]");
+    check(
+        &pair,
+        &[],
+        &conversion,
+        &bytes,
+        "Struct(\"x\": non-null Int16, \"s\": non-null LargeUtf8)",
+        "[7,]",
+    );
     let float = Datatype::ieee(4, ByteOrder::Little);
     let complex = compound(&[("r", 0, float.clone()), ("i", 4, float)], 8);
     let bytes: Vec<u8> = [1.0_f32, -2.0].iter().flat_map(|part| part.to_le_bytes()).collect();
-    check(&complex, &[], &look, &bytes, "FixedSizeList(2 x non-null Float32)", "[1.0,-2.0,]");
-    assert_eq!(ColumnType::new("a", &complex, &[], &look).unwrap().zero_copy(), Some(4));
+    check(&complex, &[], &conversion, &bytes, "FixedSizeList(2 x non-null Float32)", "[1.0,-2.0,]");
+    assert_eq!(ColumnType::new("a", &complex, &[], &conversion).unwrap().zero_copy(), Some(4));
 }
 
 #[test]
@@ -98,18 +133,21 @@ fn enumerations() {
         class: Class::Enum { base: Box::new(integer(1, ByteOrder::Little)), members },
     };
     let colours = enumeration(vec![member("red", 0), member("green", 255)]);
-    let look = Look::default();
-    check(&colours, &[], &look, &[0, 255, 7], "Int8", "[0,-1,7,]");
-    let column = ColumnType::new("a", &colours, &[], &look).unwrap();
+    let conversion = ConversionOptions::default();
+    check(&colours, &[], &conversion, &[0, 255, 7], "Int8", "[0,-1,7,]");
+    let column = ColumnType::new("a", &colours, &[], &conversion).unwrap();
     assert_eq!(column.field().metadata()[metadata::ENUM], r#"{"red":0,"green":-1}"#);
-    let names = Look { enums: Enums::Dictionary, ..look };
+    let names = ConversionOptions { enums: Enums::Dictionary, ..conversion };
     check(&colours, &[], &names, &[0, 255], "Dictionary(Int32, Utf8)", "\"green\"");
     let column = ColumnType::new("a", &colours, &[], &names).unwrap();
     assert!(column.array(Buffer::from(&[7_u8]), 1, None).is_err());
     let truth = enumeration(vec![member("FALSE", 0), member("TRUE", 1)]);
-    let column = ColumnType::new("a", &truth, &[], &look).unwrap();
+    let column = ColumnType::new("a", &truth, &[], &conversion).unwrap();
     assert_eq!(column.field().extension_type_name(), Some("arrow.bool8"));
-    assert_eq!(datatype_of(&arrow_schema::Field::new("b", DataType::Boolean, false)).unwrap().0, truth);
+    assert_eq!(
+        datatype_from_field(&arrow_schema::Field::new("b", DataType::Boolean, false)).unwrap().0,
+        truth
+    );
 }
 
 #[test]
@@ -128,16 +166,16 @@ fn narrow_files_have_portable_types() {
 
 #[test]
 fn nothing_to_fear() {
-    let look = Look::default();
+    let conversion = ConversionOptions::default();
     let byte = Datatype::integer(1, false, ByteOrder::Little);
-    assert!(ColumnType::new("a", &byte, &[1 << 40], &look).is_err());
-    assert!(ColumnType::new("a", &byte, &[u64::MAX, u64::MAX], &look).is_err());
+    assert!(ColumnType::new("a", &byte, &[1 << 40], &conversion).is_err());
+    assert!(ColumnType::new("a", &byte, &[u64::MAX, u64::MAX], &conversion).is_err());
     let deep =
         (0..100).fold(byte, |base, _| Datatype { size: 16, class: Class::Vlen { base: Box::new(base) } });
-    assert!(ColumnType::new("a", &deep, &[], &look).is_err());
+    assert!(ColumnType::new("a", &deep, &[], &conversion).is_err());
     for wrong in ["", "?", "AAAA", "EAgAAAQAAAAAACAA////"] {
         let metadata = [(metadata::DTYPE.to_owned(), wrong.to_owned())];
         let field = arrow_schema::Field::new("a", DataType::Int8, false).with_metadata(metadata);
-        drop(datatype_of(&field));
+        drop(datatype_from_field(&field));
     }
 }

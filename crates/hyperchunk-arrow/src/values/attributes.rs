@@ -3,12 +3,12 @@
 
 use super::from_stored::arrow;
 use super::json;
-use super::to_stored::{Ends, Target};
+use super::to_stored::{ElementEncoder, HeapTarget};
 use crate::types::metadata::{
     ATTRIBUTES, ATTRIBUTES_JSON, CHARSET, NAME, NAMED, SPACE, decode_base64, encode_base64, parse_space,
     space,
 };
-use crate::types::{Cells, ColumnType, Look, Strings, datatype_of, portable};
+use crate::types::{Cells, ColumnType, ConversionOptions, Strings, datatype_from_field, portable};
 use crate::{Error, Result};
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_buffer::Buffer;
@@ -40,7 +40,7 @@ pub fn attributes_to_metadata(object: &Object) -> Result<HashMap<String, String>
     for attribute in &attributes {
         let of = |error: Error| named(&attribute.name, error);
         let (column, array) = column(file, attribute).map_err(of)?;
-        shown.insert(attribute.name.to_string(), for_people(file, attribute));
+        shown.insert(attribute.name.to_string(), readable_value(file, attribute));
         fields.push(Arc::clone(column.field()));
         arrays.push(array);
     }
@@ -82,7 +82,8 @@ pub(crate) fn one_batch(bytes: Vec<u8>) -> Result<RecordBatch> {
 
 /// Returns an attribute's value as one row.
 fn column(file: &File, attribute: &Attribute) -> Result<(ColumnType, arrow_array::ArrayRef)> {
-    let look = Look { cells: Cells::List, strings: Strings::Stored, ..Look::default() };
+    let conversion =
+        ConversionOptions { cells: Cells::List, strings: Strings::Stored, ..ConversionOptions::default() };
     let null = attribute.dataspace == Dataspace::Null;
     let cell = if null { &[0][..] } else { attribute.dataspace.dims() };
     let name = attribute.name.to_string();
@@ -99,20 +100,20 @@ fn column(file: &File, attribute: &Attribute) -> Result<(ColumnType, arrow_array
     {
         more.push((NAMED.to_owned(), path));
     }
-    let column = ColumnType::new(&name, &attribute.datatype, cell, &look)?.with_metadata(more);
+    let column = ColumnType::new(&name, &attribute.datatype, cell, &conversion)?.with_metadata(more);
     let array = column.array(Buffer::from(&attribute.data[..]), 1, Some(file))?;
     Ok((column, array))
 }
 
 /// Returns the value in readable form, or null if that is not possible.
-fn for_people(file: &File, attribute: &Attribute) -> serde_json::Value {
+fn readable_value(file: &File, attribute: &Attribute) -> serde_json::Value {
     let cell = attribute.dataspace.dims();
     if attribute.dataspace == Dataspace::Null {
         return serde_json::Value::Null;
     }
     for strings in [Strings::Text, Strings::Stored] {
-        let look = Look { cells: Cells::List, strings, ..Look::default() };
-        let array = ColumnType::new("", &attribute.datatype, cell, &look)
+        let conversion = ConversionOptions { cells: Cells::List, strings, ..ConversionOptions::default() };
+        let array = ColumnType::new("", &attribute.datatype, cell, &conversion)
             .and_then(|column| column.array(Buffer::from(&attribute.data[..]), 1, Some(file)));
         if let Ok(array) = array {
             return json::value(&array, 0);
@@ -154,7 +155,7 @@ fn set(
     array: &arrow_array::ArrayRef,
 ) -> Result<()> {
     let metadata = field.metadata();
-    let (datatype, cell) = datatype_of(field)?;
+    let (datatype, cell) = datatype_from_field(field)?;
     let dataspace = match metadata.get(SPACE) {
         Some(text) => parse_space(text)?,
         None if cell.is_empty() => Dataspace::Scalar,
@@ -165,9 +166,9 @@ fn set(
     if expected != cell {
         return Err(Error::corrupt("its extent is another than that of its values"));
     }
-    let target = Target::of_rows(&datatype, &cell, array.data_type())?;
+    let target = ElementEncoder::for_rows(&datatype, &cell, array.data_type())?;
     let mut data = vec![0; target.size];
-    target.rows(array, &mut data, &Ends { writer, attribute: true })?;
+    target.rows(array, &mut data, &HeapTarget { writer, attribute: true })?;
     let committed = metadata.get(NAMED).map(|path| committed(writer, path, &datatype)).transpose()?.flatten();
     let charset = match metadata.get(CHARSET).map(String::as_str) {
         Some("utf8") => CharacterSet::Utf8,

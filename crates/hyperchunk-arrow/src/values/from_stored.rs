@@ -1,7 +1,7 @@
 //! Conversion of stored bytes to arrays.
 
-use super::references::{self, Shown};
-use crate::types::{ColumnType, Element, Form, Part};
+use super::references::{self, ArrowReference};
+use crate::types::{ColumnType, Element, Form, MemberElement};
 use crate::{Error, ErrorKind, Result};
 use arrow_array::builder::{BooleanBufferBuilder, LargeListBuilder, UInt64Builder};
 use arrow_array::types::Int32Type;
@@ -18,7 +18,7 @@ use hyperchunk::{File, Sequences};
 use std::sync::Arc;
 
 /// Number of rows of a compound that are split at once, so that they fit into the processor's cache.
-const BLOCK: usize = 4096;
+const BLOCK_ROWS: usize = 4096;
 
 impl ColumnType {
     /// Makes an array of rows from their stored bytes. They are copied only if [`ColumnType::zero_copy`]
@@ -39,21 +39,21 @@ impl ColumnType {
         {
             return in_place(&self.element, stored, rows).map(make_array).map_err(|error| self.named(error));
         }
-        self.array_apart(&stored, size, rows, file)
+        self.strided_array(&stored, size, rows, file)
     }
 
     /// Makes an array of rows that begin every `stride` bytes of `stored`, such as a member of each compound.
     ///
     /// # Errors
     /// As [`ColumnType::array`].
-    pub fn array_apart(
+    pub fn strided_array(
         &self,
         stored: &[u8],
         stride: usize,
         rows: usize,
         file: Option<&File>,
     ) -> Result<ArrayRef> {
-        let mut ends = Ends::new(file);
+        let mut ends = HeapSource::new(file);
         let made = Column::new(&self.element, rows).and_then(|mut column| {
             column.push(stored, stride, rows, &mut ends)?;
             column.finish()
@@ -76,19 +76,19 @@ impl ColumnType {
 ///
 /// # Errors
 /// As [`ColumnType::array`].
-pub fn columns_apart(
+pub fn split_members(
     columns: &[(usize, ColumnType)],
     stored: &[u8],
     stride: usize,
     rows: usize,
     file: Option<&File>,
 ) -> Result<Vec<ArrayRef>> {
-    let mut ends = Ends::new(file);
+    let mut ends = HeapSource::new(file);
     let made = columns.iter().map(|(_, column)| Column::new(&column.element, rows));
     let mut made = made.collect::<Result<Vec<_>>>()?;
     let mut done = 0;
     while done < rows {
-        let count = (rows - done).min(BLOCK);
+        let count = (rows - done).min(BLOCK_ROWS);
         for ((offset, column), made) in columns.iter().zip(&mut made) {
             let from = done.saturating_mul(stride).saturating_add(*offset);
             let stored = stored.get(from..).unwrap_or_default();
@@ -131,12 +131,12 @@ fn in_place(element: &Element, stored: Buffer, rows: usize) -> Result<ArrayData>
 }
 
 /// The targets of elements.
-struct Ends<'a> {
+struct HeapSource<'a> {
     file: Option<&'a File>,
     sequences: Option<Sequences<'a>>,
 }
 
-impl<'a> Ends<'a> {
+impl<'a> HeapSource<'a> {
     fn new(file: Option<&'a File>) -> Self {
         Self { file, sequences: file.map(File::sequences) }
     }
@@ -150,17 +150,17 @@ impl<'a> Ends<'a> {
 struct Column<'e> {
     element: &'e Element,
     rows: usize,
-    state: State<'e>,
+    state: ColumnState<'e>,
 }
 
-enum State<'e> {
+enum ColumnState<'e> {
     Plain(MutableBuffer),
     Converted { conversion: &'e Conversion, width: usize, scratch: Vec<u8>, values: MutableBuffer },
     Text { offsets: Vec<i64>, values: Vec<u8>, valid: BooleanBufferBuilder },
     Names { values: &'e [Vec<u8>], names: &'e [String], keys: Vec<i32> },
     Struct(Vec<(usize, Column<'e>)>),
     List(Box<Column<'e>>, usize),
-    References(ReferenceKind, Vec<Shown>),
+    References(ReferenceKind, Vec<ArrowReference>),
     Sequence { offsets: Vec<i64>, item: Box<Column<'e>>, base: &'e hyperchunk::model::Datatype },
 }
 
@@ -168,11 +168,14 @@ impl<'e> Column<'e> {
     /// Makes a column with capacity for the rows, up to a limit.
     fn new(element: &'e Element, rows: usize) -> Result<Self> {
         let room = |size: usize| rows.saturating_mul(size).min(1 << 26);
-        let text =
-            || State::Text { offsets: vec![0], values: Vec::new(), valid: BooleanBufferBuilder::new(0) };
+        let text = || ColumnState::Text {
+            offsets: vec![0],
+            values: Vec::new(),
+            valid: BooleanBufferBuilder::new(0),
+        };
         let state = match &element.form {
-            Form::Plain { .. } => State::Plain(MutableBuffer::new(room(element.size))),
-            Form::Converted { conversion, width, .. } => State::Converted {
+            Form::Plain { .. } => ColumnState::Plain(MutableBuffer::new(room(element.size))),
+            Form::Converted { conversion, width, .. } => ColumnState::Converted {
                 conversion,
                 width: *width,
                 scratch: Vec::new(),
@@ -180,36 +183,36 @@ impl<'e> Column<'e> {
             },
             Form::Text(_) | Form::AnyText | Form::AnyBytes => text(),
             Form::Names(names) => {
-                State::Names { values: &names.values, names: &names.names, keys: Vec::new() }
+                ColumnState::Names { values: &names.values, names: &names.names, keys: Vec::new() }
             }
             Form::Struct(parts) => {
-                let part = |part: &'e Part| Ok((part.offset, Column::new(&part.element, rows)?));
-                State::Struct(parts.iter().map(part).collect::<Result<_>>()?)
+                let part = |part: &'e MemberElement| Ok((part.offset, Column::new(&part.element, rows)?));
+                ColumnState::Struct(parts.iter().map(part).collect::<Result<_>>()?)
             }
             Form::List(item, count) => {
                 let rows = rows.checked_mul(*count).ok_or_else(too_large)?;
-                State::List(Box::new(Column::new(item, rows)?), *count)
+                ColumnState::List(Box::new(Column::new(item, rows)?), *count)
             }
             Form::Sequence(item, base) => {
-                State::Sequence { offsets: vec![0], item: Box::new(Column::new(item, 0)?), base }
+                ColumnState::Sequence { offsets: vec![0], item: Box::new(Column::new(item, 0)?), base }
             }
-            Form::Reference(kind) => State::References(*kind, Vec::new()),
+            Form::Reference(kind) => ColumnState::References(*kind, Vec::new()),
         };
         Ok(Self { element, rows: 0, state })
     }
 
     /// Adds rows that begin every `stride` bytes.
-    fn push(&mut self, stored: &[u8], stride: usize, rows: usize, ends: &mut Ends<'_>) -> Result<()> {
+    fn push(&mut self, stored: &[u8], stride: usize, rows: usize, ends: &mut HeapSource<'_>) -> Result<()> {
         let size = self.element.size;
         let form = &self.element.form;
         match &mut self.state {
-            State::Plain(values) => {
+            ColumnState::Plain(values) => {
                 gather(stored, stride, size, rows, |bytes| values.extend_from_slice(bytes))?
             }
-            State::Converted { conversion, width, scratch, values } => {
+            ColumnState::Converted { conversion, width, scratch, values } => {
                 let mut done = 0;
                 while done < rows {
-                    let count = (rows - done).min(BLOCK);
+                    let count = (rows - done).min(BLOCK_ROWS);
                     scratch.clear();
                     let from = stored.get(done.saturating_mul(stride)..).unwrap_or_default();
                     gather(from, stride, size, count, |bytes| scratch.extend_from_slice(bytes))?;
@@ -223,7 +226,7 @@ impl<'e> Column<'e> {
                     done += count;
                 }
             }
-            State::Text { offsets, values, valid } => {
+            ColumnState::Text { offsets, values, valid } => {
                 for row in 0..rows {
                     let stored = part(stored, row, stride, size)?;
                     let (text, is_valid) = match form {
@@ -245,7 +248,7 @@ impl<'e> Column<'e> {
                     valid.append(is_valid);
                 }
             }
-            State::Names { values, keys, .. } => {
+            ColumnState::Names { values, keys, .. } => {
                 for row in 0..rows {
                     let stored = part(stored, row, stride, size)?;
                     let key = values.iter().position(|value| value == stored);
@@ -256,16 +259,16 @@ impl<'e> Column<'e> {
                     keys.push(key);
                 }
             }
-            State::References(kind, found) => {
+            ColumnState::References(kind, found) => {
                 let file = ends.file.ok_or_else(no_file)?;
                 for row in 0..rows {
-                    found.push(references::show(file, *kind, part(stored, row, stride, size)?)?);
+                    found.push(references::read_reference(file, *kind, part(stored, row, stride, size)?)?);
                 }
             }
-            State::Struct(parts) => {
+            ColumnState::Struct(parts) => {
                 let mut done = 0;
                 while done < rows {
-                    let count = (rows - done).min(BLOCK);
+                    let count = (rows - done).min(BLOCK_ROWS);
                     for (offset, column) in parts.iter_mut() {
                         let from = done.saturating_mul(stride).saturating_add(*offset);
                         column.push(stored.get(from..).unwrap_or_default(), stride, count, ends)?;
@@ -273,7 +276,7 @@ impl<'e> Column<'e> {
                     done += count;
                 }
             }
-            State::List(item, count) => {
+            ColumnState::List(item, count) => {
                 let each = item.element.size;
                 if stride == size {
                     item.push(stored, each, rows * *count, ends)?;
@@ -283,7 +286,7 @@ impl<'e> Column<'e> {
                     }
                 }
             }
-            State::Sequence { offsets, item, base } => {
+            ColumnState::Sequence { offsets, item, base } => {
                 for row in 0..rows {
                     let stored = part(stored, row, stride, size)?;
                     if let Some((count, bytes)) = ends.sequences()?.get(stored, base)? {
@@ -305,12 +308,12 @@ impl<'e> Column<'e> {
         let Self { element, rows, state } = self;
         let data_type = element.data_type.clone();
         let array: ArrayRef = match state {
-            State::Plain(values) | State::Converted { values, .. } => {
+            ColumnState::Plain(values) | ColumnState::Converted { values, .. } => {
                 let (nulls, values) = with_missing_times(&data_type, values.into());
                 let data = ArrayData::builder(data_type).len(rows).nulls(nulls).add_buffer(values);
                 make_array(data.build().map_err(arrow)?)
             }
-            State::Text { offsets, values, mut valid } => {
+            ColumnState::Text { offsets, values, mut valid } => {
                 let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
                 let nulls = Some(NullBuffer::new(valid.finish())).filter(|nulls| nulls.null_count() > 0);
                 if data_type == DataType::LargeUtf8 {
@@ -322,12 +325,12 @@ impl<'e> Column<'e> {
                     )
                 }
             }
-            State::Names { names, keys, .. } => {
+            ColumnState::Names { names, keys, .. } => {
                 let values = Arc::new(StringArray::from_iter_values(names));
                 let made = DictionaryArray::<Int32Type>::try_new(Int32Array::from(keys), values);
                 Arc::new(made.map_err(arrow)?)
             }
-            State::References(_, found) => {
+            ColumnState::References(_, found) => {
                 let DataType::Struct(fields) = data_type else { return Err(Error::invalid("no struct")) };
                 let path: StringArray = found.iter().map(|shown| shown.path.as_deref()).collect();
                 let raw = BinaryArray::from_iter_values(found.iter().map(|shown| &shown.raw));
@@ -344,18 +347,18 @@ impl<'e> Column<'e> {
                 let arrays: Vec<ArrayRef> = vec![Arc::new(path), Arc::new(raw), Arc::new(selection.finish())];
                 Arc::new(StructArray::try_new_with_length(fields, arrays, None, rows).map_err(arrow)?)
             }
-            State::Struct(parts) => {
+            ColumnState::Struct(parts) => {
                 let arrays = parts.into_iter().map(|(_, column)| column.finish().map(|(array, _)| array));
                 let arrays = arrays.collect::<Result<Vec<_>>>()?;
                 let DataType::Struct(fields) = data_type else { return Err(Error::invalid("no struct")) };
                 Arc::new(StructArray::try_new_with_length(fields, arrays, None, rows).map_err(arrow)?)
             }
-            State::List(item, _) => {
+            ColumnState::List(item, _) => {
                 let (item, _) = item.finish()?;
                 let data = ArrayData::builder(data_type).len(rows).add_child_data(item.to_data());
                 make_array(data.build().map_err(arrow)?)
             }
-            State::Sequence { offsets, item, .. } => {
+            ColumnState::Sequence { offsets, item, .. } => {
                 let (item, _) = item.finish()?;
                 let DataType::LargeList(field) = data_type else { return Err(Error::invalid("no list")) };
                 let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));

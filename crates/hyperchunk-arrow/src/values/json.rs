@@ -6,19 +6,19 @@ use arrow_schema::DataType;
 use serde_json::Value;
 
 /// Maximum number of list elements shown.
-const SHOWN: usize = 100;
+const MAX_ITEMS: usize = 100;
 /// Maximum length of a string, in bytes.
-const LONGEST: usize = 1000;
+const MAX_STRING_BYTES: usize = 1000;
 /// Maximum depth of shown values.
-const DEPTH: usize = 8;
+const MAX_DEPTH: usize = 8;
 
 /// Returns a row.
 pub(crate) fn value(array: &ArrayRef, row: usize) -> Value {
-    shown(array, row, 0)
+    value_at(array, row, 0)
 }
 
-fn shown(array: &ArrayRef, row: usize, depth: usize) -> Value {
-    if depth > DEPTH || row >= array.len() || array.is_null(row) {
+fn value_at(array: &ArrayRef, row: usize, depth: usize) -> Value {
+    if depth > MAX_DEPTH || row >= array.len() || array.is_null(row) {
         return Value::Null;
     }
     let float = |number: f64| {
@@ -48,8 +48,8 @@ fn shown(array: &ArrayRef, row: usize, depth: usize) -> Value {
                 DataType::LargeList(_) => array.as_list_opt::<i64>().map_or(Value::Null, |array| list(&array.value(row), depth)),
                 DataType::Struct(fields) => {
                     let columns = array.as_struct_opt().map_or(&[][..], |parts| parts.columns());
-                    let members = fields.iter().zip(columns).take(SHOWN);
-                    Value::Object(members.map(|(field, column)| (field.name().clone(), shown(column, row, depth + 1))).collect())
+                    let members = fields.iter().zip(columns).take(MAX_ITEMS);
+                    Value::Object(members.map(|(field, column)| (field.name().clone(), value_at(column, row, depth + 1))).collect())
                 }
                 other => Value::from(format!("({other})")),
             }
@@ -68,16 +68,17 @@ fn shown(array: &ArrayRef, row: usize, depth: usize) -> Value {
 }
 
 fn list(items: &ArrayRef, depth: usize) -> Value {
-    let mut all: Vec<Value> = (0..items.len().min(SHOWN)).map(|row| shown(items, row, depth + 1)).collect();
-    if items.len() > SHOWN {
-        all.push(Value::from(format!("… {} more", items.len() - SHOWN)));
+    let mut all: Vec<Value> =
+        (0..items.len().min(MAX_ITEMS)).map(|row| value_at(items, row, depth + 1)).collect();
+    if items.len() > MAX_ITEMS {
+        all.push(Value::from(format!("… {} more", items.len() - MAX_ITEMS)));
     }
     Value::Array(all)
 }
 
 fn text(bytes: &[u8]) -> Value {
     let text = String::from_utf8_lossy(bytes);
-    let cut: String = text.chars().take(LONGEST).collect();
+    let cut: String = text.chars().take(MAX_STRING_BYTES).collect();
     Value::from(if cut.len() < text.len() { format!("{cut}…") } else { cut })
 }
 
@@ -85,6 +86,6 @@ fn bytes(bytes: &[u8]) -> Value {
     if std::str::from_utf8(bytes).is_ok() && !bytes.contains(&0) {
         return text(bytes);
     }
-    let cut = bytes.iter().take(SHOWN).map(|byte| format!("{byte:02x}")).collect::<String>();
-    Value::from(if bytes.len() > SHOWN { format!("0x{cut}…") } else { format!("0x{cut}") })
+    let cut = bytes.iter().take(MAX_ITEMS).map(|byte| format!("{byte:02x}")).collect::<String>();
+    Value::from(if bytes.len() > MAX_ITEMS { format!("0x{cut}…") } else { format!("0x{cut}") })
 }

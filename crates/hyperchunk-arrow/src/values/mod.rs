@@ -9,7 +9,7 @@ mod to_stored;
 pub(crate) use attributes::committed;
 pub use attributes::{attributes_from_metadata, attributes_to_metadata};
 pub(crate) use from_stored::arrow;
-pub use from_stored::columns_apart;
+pub use from_stored::split_members;
 pub use to_stored::write_column;
 #[cfg(feature = "flight")]
-pub(crate) use to_stored::{Ends, Target};
+pub(crate) use to_stored::{ElementEncoder, HeapTarget};

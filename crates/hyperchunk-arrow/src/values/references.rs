@@ -7,28 +7,28 @@
 
 use crate::{Error, ErrorKind, Result};
 use hyperchunk::File;
-use hyperchunk::encode::Oldest;
+use hyperchunk::encode::LibVersion;
 use hyperchunk::encode::reference::{HeapObject, encode, heap_object, size};
-use hyperchunk::model::{Hyperslab, Name, Reference, ReferenceKind, Selection};
+use hyperchunk::model::{Hyperslab, Name, Reference, ReferenceKind, StoredSelection};
 use hyperchunk::parse::reference::parse_apart;
 use hyperchunk::write::{NodeId, Target, Writer};
 
 /// Maximum number of coordinates shown as blocks.
-const SHOWN: usize = 4096;
+const MAX_SHOWN_COORDINATES: usize = 4096;
 /// The undefined address.
-const NOWHERE: u64 = u64::MAX;
+const UNDEFINED_ADDRESS: u64 = u64::MAX;
 
 /// A reference in Arrow.
 #[derive(Debug, Default)]
-pub(super) struct Shown {
+pub(super) struct ArrowReference {
     pub(super) path: Option<String>,
     pub(super) raw: Vec<u8>,
     pub(super) selection: Option<Vec<u64>>,
 }
 
 /// Returns the target of a stored element.
-pub(super) fn show(file: &File, kind: ReferenceKind, element: &[u8]) -> Result<Shown> {
-    let Some(reference) = file.reference(kind, element)? else { return Ok(Shown::default()) };
+pub(super) fn read_reference(file: &File, kind: ReferenceKind, element: &[u8]) -> Result<ArrowReference> {
+    let Some(reference) = file.reference(kind, element)? else { return Ok(ArrowReference::default()) };
     let path = match reference.file {
         None => file.paths()?.find(reference.address),
         Some(_) => file.dereference(&reference).ok().and_then(|object| {
@@ -38,16 +38,16 @@ pub(super) fn show(file: &File, kind: ReferenceKind, element: &[u8]) -> Result<S
     };
     let path = path.and_then(|path| String::from_utf8(path).ok());
     let selection = reference.region.as_ref().and_then(|region| blocks(&region.selection));
-    Ok(Shown { path, raw: raw(kind, &reference)?, selection })
+    Ok(ArrowReference { path, raw: raw(kind, &reference)?, selection })
 }
 
 /// Returns the element, independent of its file.
 fn raw(kind: ReferenceKind, reference: &Reference) -> Result<Vec<u8>> {
-    if reference.address == NOWHERE && kind == ReferenceKind::Object1 {
+    if reference.address == UNDEFINED_ADDRESS && kind == ReferenceKind::Object1 {
         return encode(kind, Some(reference), None);
     }
-    let kind = itself(kind, reference);
-    let object = heap_object(kind, reference, Oldest::V200)?;
+    let kind = actual_kind(kind, reference);
+    let object = heap_object(kind, reference, LibVersion::V200)?;
     let place = match &object {
         None => None,
         Some(object) => {
@@ -61,7 +61,7 @@ fn raw(kind: ReferenceKind, reference: &Reference) -> Result<Vec<u8>> {
 }
 
 /// Returns the actual kind of a revised reference: one datatype holds all kinds.
-fn itself(kind: ReferenceKind, reference: &Reference) -> ReferenceKind {
+fn actual_kind(kind: ReferenceKind, reference: &Reference) -> ReferenceKind {
     match (kind, &reference.region, &reference.attribute) {
         (ReferenceKind::Object1 | ReferenceKind::Region1, ..) => kind,
         (_, Some(_), _) => ReferenceKind::Region2,
@@ -71,24 +71,26 @@ fn itself(kind: ReferenceKind, reference: &Reference) -> ReferenceKind {
 }
 
 /// Returns the corners of a selection's blocks.
-fn blocks(selection: &Selection) -> Option<Vec<u64>> {
+fn blocks(selection: &StoredSelection) -> Option<Vec<u64>> {
     match selection {
-        Selection::None => Some(Vec::new()),
-        Selection::All => None,
-        Selection::Points { rank, coordinates } => {
+        StoredSelection::None => Some(Vec::new()),
+        StoredSelection::All => None,
+        StoredSelection::Points { rank, coordinates } => {
             let twice = |point: &[u64]| [point, point].concat();
             Some(coordinates.chunks((*rank).max(1)).flat_map(twice).collect())
-                .filter(|_| coordinates.len() <= SHOWN / 2)
+                .filter(|_| coordinates.len() <= MAX_SHOWN_COORDINATES / 2)
         }
-        Selection::Blocks { corners, .. } => Some(corners.clone()).filter(|corners| corners.len() <= SHOWN),
-        Selection::Regular(slabs) => regular(slabs),
+        StoredSelection::Blocks { corners, .. } => {
+            Some(corners.clone()).filter(|corners| corners.len() <= MAX_SHOWN_COORDINATES)
+        }
+        StoredSelection::Regular(slabs) => regular(slabs),
     }
 }
 
 fn regular(slabs: &[Hyperslab]) -> Option<Vec<u64>> {
     let count = slabs.iter().try_fold(1_u64, |count, slab| count.checked_mul(slab.count?))?;
     let numbers = usize::try_from(count).ok()?.checked_mul(slabs.len())?.checked_mul(2)?;
-    if numbers > SHOWN || numbers == 0 {
+    if numbers > MAX_SHOWN_COORDINATES || numbers == 0 {
         return None;
     }
     let mut corners = vec![(Vec::new(), Vec::new())];
@@ -131,7 +133,7 @@ pub(super) fn store(
         (Some(reference), _) => reference,
         // Created by a program that knows only a path.
         (None, Some(_)) if matches!(kind, ReferenceKind::Object1 | ReferenceKind::Object2) => {
-            Reference { file: None, address: NOWHERE, region: None, attribute: None }
+            Reference { file: None, address: UNDEFINED_ADDRESS, region: None, attribute: None }
         }
         (None, Some(path)) => {
             return Err(Error::invalid(format!("a reference to a part of {path} that does not say which")));
@@ -140,26 +142,26 @@ pub(super) fn store(
     if reference.file.is_none() {
         reference.address = match path.map(|path| find(writer, path)).transpose()?.flatten() {
             Some(node) => writer.address(node)?,
-            None if path.is_some() && reference.address == NOWHERE => {
+            None if path.is_some() && reference.address == UNDEFINED_ADDRESS => {
                 let message =
                     format!("a reference to {}, which is not in the file", path.unwrap_or_default());
                 return Err(Error::new(ErrorKind::NotFound, message));
             }
-            None => NOWHERE,
+            None => UNDEFINED_ADDRESS,
         };
     }
-    if reference.address == NOWHERE {
+    if reference.address == UNDEFINED_ADDRESS {
         // It stays dangling: use an address without an object.
         return match kind {
             ReferenceKind::Object1 => encode(kind, Some(&reference), None),
             _ => writer.store_reference(
-                itself(kind, &reference),
-                &Reference { address: NOWHERE - 1, ..reference },
+                actual_kind(kind, &reference),
+                &Reference { address: UNDEFINED_ADDRESS - 1, ..reference },
                 attribute,
             ),
         };
     }
-    writer.store_reference(itself(kind, &reference), &reference, attribute)
+    writer.store_reference(actual_kind(kind, &reference), &reference, attribute)
 }
 
 /// Returns the object at a path of a file that is being written, if it exists.
@@ -172,6 +174,6 @@ pub(crate) fn find(writer: &Writer, path: &str) -> Result<Option<NodeId>> {
 }
 
 /// Returns the name of an object for a message.
-pub(crate) fn shown(path: &[u8]) -> String {
+pub(crate) fn display_path(path: &[u8]) -> String {
     Name::from(path).to_string()
 }

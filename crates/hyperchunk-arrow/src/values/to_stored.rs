@@ -10,13 +10,13 @@ use arrow_array::{Array, ArrayRef, BinaryArray, RunArray, StringArray};
 use arrow_schema::{DataType, Field};
 use hyperchunk::convert::Conversion;
 use hyperchunk::model::{ByteOrder, Class, Datatype, ReferenceKind, StringPadding};
-use hyperchunk::select::{Axis, Choice};
+use hyperchunk::select::{Axis, Selection};
 use hyperchunk::write::{DatasetWriter, Writer};
 
 /// Number of bytes converted at once.
-const AT_ONCE: usize = 8 << 20;
+const PIECE_BYTES: usize = 8 << 20;
 /// Number of elements converted at once.
-const BLOCK: usize = 4096;
+const BLOCK_ELEMENTS: usize = 4096;
 
 /// Writes rows of a dataset, from `rows_from` on: `array` is a column that `field` describes.
 ///
@@ -33,40 +33,42 @@ pub fn write_column(writer: &DatasetWriter, rows_from: u64, field: &Field, array
         let message = format!("column {}: {}", field.name(), error.message());
         Error::new(error.kind(), message)
     };
-    let target = Target::of_rows(writer.datatype(), cell, array.data_type()).map_err(name)?;
-    let each = (AT_ONCE / target.size.max(1)).max(1);
+    let target = ElementEncoder::for_rows(writer.datatype(), cell, array.data_type()).map_err(name)?;
+    let put_each = (PIECE_BYTES / target.size.max(1)).max(1);
     let mut bytes = Vec::new();
     let mut done = 0;
     while done < array.len() {
-        let rows = (array.len() - done).min(each);
+        let rows = (array.len() - done).min(put_each);
         let part = array.slice(done, rows);
         bytes.clear();
         bytes.resize(rows.saturating_mul(target.size), 0);
-        target.rows(&part, &mut bytes, &Ends { writer: writer.file(), attribute: false }).map_err(name)?;
+        target
+            .rows(&part, &mut bytes, &HeapTarget { writer: writer.file(), attribute: false })
+            .map_err(name)?;
         let start = rows_from.saturating_add(done as u64);
         let end = start.saturating_add(rows as u64);
-        let choice = if dims.is_empty() {
-            Choice::All
+        let selection = if dims.is_empty() {
+            Selection::All
         } else {
             let axes = dims.iter().enumerate().map(|(axis, dim)| match axis {
                 0 => Axis::range(start..end),
                 _ => Axis::range(0..*dim),
             });
-            Choice::Axes(axes.collect())
+            Selection::Axes(axes.collect())
         };
-        writer.write(&choice, &bytes)?;
+        writer.write(&selection, &bytes)?;
         done += rows;
     }
     Ok(())
 }
 
 /// The destination of parts that are stored outside of elements.
-pub(crate) struct Ends<'a> {
+pub(crate) struct HeapTarget<'a> {
     pub(crate) writer: &'a Writer,
     pub(crate) attribute: bool,
 }
 
-impl Ends<'_> {
+impl HeapTarget<'_> {
     fn sequence(&self, count: usize, bytes: &[u8]) -> Result<[u8; 16]> {
         if self.attribute {
             self.writer.store_attribute_sequence(count, bytes)
@@ -78,7 +80,7 @@ impl Ends<'_> {
 
 /// The conversion of values of an Arrow type to elements.
 #[derive(Debug)]
-pub(crate) struct Target {
+pub(crate) struct ElementEncoder {
     /// The size of an element.
     pub(crate) size: usize,
     form: Form,
@@ -100,11 +102,11 @@ enum Form {
     Text(StringPadding),
     AnyText,
     Names(Names),
-    Dictionary(Box<Target>),
-    Runs(Box<Target>),
-    Struct(Vec<(usize, Target)>),
-    List(usize, Box<Target>),
-    Sequence(Box<Target>),
+    Dictionary(Box<ElementEncoder>),
+    Runs(Box<ElementEncoder>),
+    Struct(Vec<(usize, ElementEncoder)>),
+    List(usize, Box<ElementEncoder>),
+    Sequence(Box<ElementEncoder>),
     Bytes,
     Reference(ReferenceKind),
 }
@@ -118,9 +120,9 @@ fn mismatch(datatype: &Datatype, data_type: &DataType) -> Error {
     Error::new(ErrorKind::Conversion, message)
 }
 
-impl Target {
+impl ElementEncoder {
     /// Makes the conversion of rows of a dataset.
-    pub(crate) fn of_rows(datatype: &Datatype, cell: &[u64], data_type: &DataType) -> Result<Self> {
+    pub(crate) fn for_rows(datatype: &Datatype, cell: &[u64], data_type: &DataType) -> Result<Self> {
         if cell.is_empty() {
             return Self::new(datatype, data_type, 0);
         }
@@ -143,15 +145,15 @@ impl Target {
         let dim = narrow(*dim)?;
         match data_type {
             DataType::FixedSizeList(item, size) if same(size, dim) => {
-                list(dim, Self::of_rows(datatype, inner, item.data_type())?)
+                list(dim, Self::for_rows(datatype, inner, item.data_type())?)
             }
             _ => Err(mismatch(datatype, data_type)),
         }
     }
 
     pub(crate) fn new(datatype: &Datatype, data_type: &DataType, depth: usize) -> Result<Self> {
-        if depth > types::DEPTH {
-            return Err(Error::limit(format!("a type that nests deeper than {}", types::DEPTH)));
+        if depth > types::MAX_DEPTH {
+            return Err(Error::limit(format!("a type that nests deeper than {}", types::MAX_DEPTH)));
         }
         let size = narrow(datatype.size)?;
         let made = |form| Ok(Self { size, form, null: None });
@@ -234,7 +236,7 @@ impl Target {
                 made(Form::Struct(parts))
             }
             (Class::Array { dims, base }, other) => {
-                let target = Self::of_rows(base, dims, other)?;
+                let target = Self::for_rows(base, dims, other)?;
                 if target.size == size { Ok(target) } else { Err(wrong()) }
             }
             (Class::Vlen { base }, other) if is_binary(other) && base.size == 1 => made(Form::Bytes),
@@ -288,7 +290,7 @@ impl Target {
     }
 
     /// Converts all rows of an array, contiguously; nulls become zeros.
-    pub(crate) fn rows(&self, array: &dyn Array, out: &mut [u8], ends: &Ends<'_>) -> Result<()> {
+    pub(crate) fn rows(&self, array: &dyn Array, out: &mut [u8], ends: &HeapTarget<'_>) -> Result<()> {
         self.put(array, out, self.size, ends, true)?;
         if let Some(nulls) = array.logical_nulls()
             && self.size > 0
@@ -310,7 +312,7 @@ impl Target {
         array: &dyn Array,
         out: &mut [u8],
         stride: usize,
-        ends: &Ends<'_>,
+        ends: &HeapTarget<'_>,
         nulls: bool,
     ) -> Result<()> {
         self.put_values(array, out, stride, ends, nulls || self.null.is_some())?;
@@ -328,7 +330,7 @@ impl Target {
         array: &dyn Array,
         out: &mut [u8],
         stride: usize,
-        ends: &Ends<'_>,
+        ends: &HeapTarget<'_>,
         nulls: bool,
     ) -> Result<()> {
         if !nulls && !matches!(self.form, Form::AnyText) && array.logical_null_count() > 0 {
@@ -338,7 +340,7 @@ impl Target {
         match &self.form {
             Form::Fixed => {
                 let values = fixed(array, self.size)?;
-                each(out, stride, self.size, values.chunks_exact(self.size.max(1)), |out, value| {
+                put_each(out, stride, self.size, values.chunks_exact(self.size.max(1)), |out, value| {
                     out.copy_from_slice(value);
                     Ok(())
                 })
@@ -348,13 +350,15 @@ impl Target {
                 if stride == self.size {
                     return conversion.run(values, out, array.len());
                 }
-                let mut scratch = vec![0; BLOCK * self.size];
-                let blocks = values.chunks(BLOCK * *width).zip(out.chunks_mut(BLOCK.saturating_mul(stride)));
+                let mut scratch = vec![0; BLOCK_ELEMENTS * self.size];
+                let blocks = values
+                    .chunks(BLOCK_ELEMENTS * *width)
+                    .zip(out.chunks_mut(BLOCK_ELEMENTS.saturating_mul(stride)));
                 for (values, out) in blocks {
                     let count = values.len() / (*width).max(1);
                     let made = scratch.get_mut(..count * self.size).unwrap_or_default();
                     conversion.run(values, made, count)?;
-                    each(out, stride, self.size, made.chunks_exact(self.size.max(1)), |out, value| {
+                    put_each(out, stride, self.size, made.chunks_exact(self.size.max(1)), |out, value| {
                         out.copy_from_slice(value);
                         Ok(())
                     })?;
@@ -363,14 +367,14 @@ impl Target {
             }
             Form::Days => {
                 let values = fixed(array, 4)?;
-                each(out, stride, 8, values.as_chunks::<4>().0.iter(), |out, value| {
+                put_each(out, stride, 8, values.as_chunks::<4>().0.iter(), |out, value| {
                     out.copy_from_slice(&i64::from(i32::from_le_bytes(*value)).to_le_bytes());
                     Ok(())
                 })
             }
             Form::Bits => {
-                let values = array.as_boolean_opt().ok_or_else(not_so)?;
-                each(out, stride, 1, values.values().iter(), |out, value| {
+                let values = array.as_boolean_opt().ok_or_else(type_mismatch)?;
+                put_each(out, stride, 1, values.values().iter(), |out, value| {
                     out.fill(u8::from(value));
                     Ok(())
                 })
@@ -410,23 +414,23 @@ impl Target {
                 }
                 let at = names.names.iter().position(|known| known.as_bytes() == name);
                 let value = at.and_then(|at| names.values.get(at)).ok_or_else(|| {
-                    let message = format!("{} is no name of the enumeration", references::shown(name));
+                    let message = format!("{} is no name of the enumeration", references::display_path(name));
                     Error::new(ErrorKind::Conversion, message)
                 })?;
                 put(out, value)
             }),
             Form::Dictionary(target) => {
-                let dictionary = array.as_any_dictionary_opt().ok_or_else(not_so)?;
+                let dictionary = array.as_any_dictionary_opt().ok_or_else(type_mismatch)?;
                 let values =
                     arrow_select::take::take(dictionary.values(), dictionary.keys(), None).map_err(arrow)?;
                 target.put(&values, out, stride, ends, nulls)
             }
             Form::Runs(target) => {
-                let values = unfolded(array)?;
+                let values = decode_runs(array)?;
                 target.put(&values, out, stride, ends, nulls)
             }
             Form::Struct(parts) => {
-                let columns = array.as_struct_opt().ok_or_else(not_so)?;
+                let columns = array.as_struct_opt().ok_or_else(type_mismatch)?;
                 for ((offset, target), column) in parts.iter().zip(columns.columns()) {
                     let out = out.get_mut(*offset..).unwrap_or_default();
                     target.put(
@@ -440,9 +444,9 @@ impl Target {
                 Ok(())
             }
             Form::List(count, target) => {
-                let list = array.as_fixed_size_list_opt().ok_or_else(not_so)?;
-                let start = list.offset().checked_mul(*count).ok_or_else(not_so)?;
-                let length = list.len().checked_mul(*count).ok_or_else(not_so)?;
+                let list = array.as_fixed_size_list_opt().ok_or_else(type_mismatch)?;
+                let start = list.offset().checked_mul(*count).ok_or_else(type_mismatch)?;
+                let length = list.len().checked_mul(*count).ok_or_else(type_mismatch)?;
                 // A sliced list has all values of the whole.
                 let values = list.values();
                 let values = if values.len() == length {
@@ -465,7 +469,7 @@ impl Target {
                 if array.is_null(row) {
                     return put(out, &[0; 16]);
                 }
-                let length = values.len().checked_mul(target.size).ok_or_else(not_so)?;
+                let length = values.len().checked_mul(target.size).ok_or_else(type_mismatch)?;
                 let mut bytes = Vec::new();
                 bytes.try_reserve_exact(length).map_err(|_| Error::limit("no memory for a sequence"))?;
                 bytes.resize(length, 0);
@@ -473,8 +477,8 @@ impl Target {
                 put(out, &ends.sequence(values.len(), &bytes)?)
             }),
             Form::Reference(kind) => {
-                let parts = array.as_struct_opt().ok_or_else(not_so)?;
-                let [path, raw, ..] = parts.columns() else { return Err(not_so()) };
+                let parts = array.as_struct_opt().ok_or_else(type_mismatch)?;
+                let [path, raw, ..] = parts.columns() else { return Err(type_mismatch()) };
                 let (path, raw) = (to_text(path)?, to_binary(raw)?);
                 for row in 0..array.len() {
                     let out = element(out, row, stride, self.size)?;
@@ -499,7 +503,7 @@ fn inner_nulls(outer: Option<&arrow_buffer::NullBuffer>, column: &ArrayRef) -> b
     }
 }
 
-fn not_so() -> Error {
+fn type_mismatch() -> Error {
     Error::invalid("an array that is not of its type")
 }
 
@@ -514,19 +518,19 @@ fn is_binary(data_type: &DataType) -> bool {
 /// Returns the bytes of an element.
 fn element(out: &mut [u8], row: usize, stride: usize, size: usize) -> Result<&mut [u8]> {
     let start = row.saturating_mul(stride);
-    out.get_mut(start..start.saturating_add(size)).ok_or_else(not_so)
+    out.get_mut(start..start.saturating_add(size)).ok_or_else(type_mismatch)
 }
 
 fn put(out: &mut [u8], bytes: &[u8]) -> Result<()> {
     if out.len() != bytes.len() {
-        return Err(not_so());
+        return Err(type_mismatch());
     }
     out.copy_from_slice(bytes);
     Ok(())
 }
 
 /// Writes values to their positions.
-fn each<V>(
+fn put_each<V>(
     out: &mut [u8],
     stride: usize,
     size: usize,
@@ -537,7 +541,7 @@ fn each<V>(
         return Ok(());
     }
     for (out, value) in out.chunks_mut(stride.max(1)).zip(values) {
-        one(out.get_mut(..size).ok_or_else(not_so)?, value)?;
+        one(out.get_mut(..size).ok_or_else(type_mismatch)?, value)?;
     }
     Ok(())
 }
@@ -550,27 +554,27 @@ fn fixed(array: &dyn Array, size: usize) -> Result<&[u8]> {
     } else {
         let primitive = arrow_array::downcast_primitive_array!(
             data => { data.values().inner().as_slice() }
-            _ => return Err(not_so()),
+            _ => return Err(type_mismatch()),
         );
         primitive
     };
-    let length = array.len().checked_mul(size).ok_or_else(not_so)?;
+    let length = array.len().checked_mul(size).ok_or_else(type_mismatch)?;
     if bytes.len() == length {
         return Ok(bytes);
     }
     // A sliced array of fixed-size bytes has all values of the whole.
-    let start = array.offset().checked_mul(size).ok_or_else(not_so)?;
-    bytes.get(start..start.saturating_add(length)).ok_or_else(not_so)
+    let start = array.offset().checked_mul(size).ok_or_else(type_mismatch)?;
+    bytes.get(start..start.saturating_add(length)).ok_or_else(type_mismatch)
 }
 
 /// Passes on text or bytes, row by row; empty for nulls.
-fn texts(array: &dyn Array, mut each: impl FnMut(usize, &[u8]) -> Result<()>) -> Result<()> {
+fn texts(array: &dyn Array, mut put_each: impl FnMut(usize, &[u8]) -> Result<()>) -> Result<()> {
     macro_rules! all {
         ($($kind:ident $array:expr;)*) => { $(
             if let Some(array) = $array {
                 for row in 0..array.len() {
                     let text: &[u8] = if array.is_null(row) { &[] } else { array.value(row).as_ref() };
-                    each(row, text)?;
+                    put_each(row, text)?;
                 }
                 return Ok(());
             }
@@ -584,17 +588,17 @@ fn texts(array: &dyn Array, mut each: impl FnMut(usize, &[u8]) -> Result<()>) ->
         large_binary array.as_binary_opt::<i64>();
         binary_view array.as_binary_view_opt();
     }
-    Err(not_so())
+    Err(type_mismatch())
 }
 
 /// Passes on sequences, row by row; empty for nulls.
-fn sequences(array: &dyn Array, mut each: impl FnMut(usize, ArrayRef) -> Result<()>) -> Result<()> {
+fn sequences(array: &dyn Array, mut put_each: impl FnMut(usize, ArrayRef) -> Result<()>) -> Result<()> {
     macro_rules! all {
         ($($kind:ident $array:expr;)*) => { $(
             if let Some(array) = $array {
                 for row in 0..array.len() {
                     let values = array.value(row);
-                    each(row, if array.is_null(row) { values.slice(0, 0) } else { values })?;
+                    put_each(row, if array.is_null(row) { values.slice(0, 0) } else { values })?;
                 }
                 return Ok(());
             }
@@ -610,15 +614,15 @@ fn sequences(array: &dyn Array, mut each: impl FnMut(usize, ArrayRef) -> Result<
         for row in 0..map.len() {
             let entries = map.value(row);
             let entries = if map.is_null(row) { entries.slice(0, 0) } else { entries };
-            each(row, std::sync::Arc::new(entries))?;
+            put_each(row, std::sync::Arc::new(entries))?;
         }
         return Ok(());
     }
-    Err(not_so())
+    Err(type_mismatch())
 }
 
 /// Decodes run-end encoding.
-fn unfolded(array: &dyn Array) -> Result<ArrayRef> {
+fn decode_runs(array: &dyn Array) -> Result<ArrayRef> {
     macro_rules! all {
         ($($ends:ident)*) => { $(
             if let Some(runs) = array.as_any().downcast_ref::<RunArray<$ends>>() {
@@ -632,13 +636,13 @@ fn unfolded(array: &dyn Array) -> Result<ArrayRef> {
         )* };
     }
     all! { Int16Type Int32Type Int64Type }
-    Err(not_so())
+    Err(type_mismatch())
 }
 
 fn to_text(array: &ArrayRef) -> Result<StringArray> {
     let mut rows: Vec<Option<String>> = Vec::with_capacity(array.len());
     texts(array, |row, text| {
-        let text = std::str::from_utf8(text).map_err(|_| not_so())?;
+        let text = std::str::from_utf8(text).map_err(|_| type_mismatch())?;
         rows.push(array.is_valid(row).then(|| text.to_owned()));
         Ok(())
     })?;

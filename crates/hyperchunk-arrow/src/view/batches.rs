@@ -4,39 +4,39 @@
 //! are taken in slabs that end at chunk boundaries. A slab is read at once, for all columns, and an expensive
 //! slab is computed in the background while the previous one is used.
 
-use super::ahead::Ahead;
-use super::gather::{Part, gather};
-use super::lies::{Lie, Place};
-use super::table::{Inner, Storage, Stored, named};
+use super::background::BackgroundTask;
+use super::gather::{Member, gather};
+use super::row_extents::{MappedLocation, RowExtents};
+use super::table::{Inner, Storage, StoredDataset, named};
 use crate::{Error, ErrorKind, Result};
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, RecordBatchReader};
 use arrow_buffer::Buffer;
 use arrow_schema::{ArrowError, SchemaRef};
 use hyperchunk::model::Dataspace;
-use hyperchunk::select::{Axis, Choice};
+use hyperchunk::select::{Axis, Selection};
 use hyperchunk::{Read, read_many};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// Default number of rows in a batch that costs nothing.
-const ROWS: u64 = 1 << 20;
+const DEFAULT_BATCH_ROWS: u64 = 1 << 20;
 /// Maximum number of rows in a batch: some tools count them in 32 bits.
-const MOST_ROWS: u64 = i32::MAX as u64;
+const MAX_BATCH_ROWS: u64 = i32::MAX as u64;
 /// Final size of a slab, in bytes; the first slabs are smaller, so that the first rows come early.
-const SLAB: u64 = 32 << 20;
-const FIRST_SLAB: u64 = 4 << 20;
+const SLAB_BYTES: u64 = 32 << 20;
+const FIRST_SLAB_BYTES: u64 = 4 << 20;
 /// Maximum size of a slab as high as a chunk, in bytes; higher chunks are decoded again for each slab.
-const HIGH_SLAB: u64 = 256 << 20;
+const MAX_HIGH_SLAB_BYTES: u64 = 256 << 20;
 /// Slabs of fewer bytes are computed on request.
-const WORTH_A_THREAD: u64 = 1 << 20;
+const MIN_BACKGROUND_BYTES: u64 = 1 << 20;
 /// A reader of a table's rows. Its batches do not change later, except mapped data.
 #[derive(Debug)]
 pub struct Batches {
     table: Arc<Inner>,
     /// For each dataset in use.
-    lies: Vec<Option<Lie>>,
+    row_extents: Vec<Option<RowExtents>>,
     /// Rows that are in no slab yet: disjoint, in reverse order.
-    left: Vec<Range<u64>>,
+    pending: Vec<Range<u64>>,
     slab_bytes: u64,
     next: Option<Next>,
     /// The rest of a slab that has more rows than a batch may have.
@@ -49,7 +49,7 @@ pub struct Batches {
 pub(super) struct Slab {
     /// Sorted and disjoint; contiguous if anything is mapped.
     rows: Vec<Range<u64>>,
-    places: Vec<Option<Place>>,
+    places: Vec<Option<MappedLocation>>,
     /// Number of bytes to read or copy.
     work: u64,
 }
@@ -57,37 +57,39 @@ pub(super) struct Slab {
 #[derive(Debug)]
 enum Next {
     Waiting(Slab),
-    Ahead(Slab, Ahead<Result<RecordBatch>>),
+    Running(Slab, BackgroundTask<Result<RecordBatch>>),
     Failed(Error),
 }
 
 impl Batches {
     pub(super) fn new(table: &Arc<Inner>) -> Result<Self> {
-        Self::of_rows(table, vec![table.rows.clone()])
+        Self::from_rows(table, vec![table.rows.clone()])
     }
 
     /// Makes a reader of some rows, which must be sorted and disjoint.
-    pub(super) fn of_rows(table: &Arc<Inner>, mut rows: Vec<Range<u64>>) -> Result<Self> {
+    pub(super) fn from_rows(table: &Arc<Inner>, mut rows: Vec<Range<u64>>) -> Result<Self> {
         rows.retain(|rows| rows.start < rows.end);
         rows.reverse();
-        let mut lies: Vec<Option<Lie>> = table.stored.iter().map(|_| None).collect();
+        let mut row_extents: Vec<Option<RowExtents>> = table.stored.iter().map(|_| None).collect();
         for column in &table.columns {
-            let (Some(stored), Some(lie)) = (table.stored.get(column.stored), lies.get_mut(column.stored))
+            let (Some(stored), Some(row_extents)) =
+                (table.stored.get(column.stored), row_extents.get_mut(column.stored))
             else {
                 continue;
             };
-            if lie.is_none() {
-                let found = Lie::of(table, stored);
-                *lie = Some(found.map_err(|error| named(error, stored.dataset.object()))?);
+            if row_extents.is_none() {
+                let found = RowExtents::find(table, stored);
+                *row_extents = Some(found.map_err(|error| named(error, stored.dataset.object()))?);
             }
         }
         // Over a network, few large requests are faster.
         let remote = table.stored.iter().any(|stored| stored.dataset.object().file().is_remote());
         Ok(Self {
             table: Arc::clone(table),
-            lies,
-            left: rows,
-            slab_bytes: if remote { SLAB } else { FIRST_SLAB }.min(table.read_bytes.unwrap_or(SLAB)),
+            row_extents,
+            pending: rows,
+            slab_bytes: if remote { SLAB_BYTES } else { FIRST_SLAB_BYTES }
+                .min(table.read_bytes.unwrap_or(SLAB_BYTES)),
             next: None,
             rest: None,
             failed: false,
@@ -98,12 +100,16 @@ impl Batches {
         let columns = self.table.columns.iter().map(|column| {
             let mut storage = Storage { column: column.kind.field().name().clone(), zero_copy: 0, copied: 0 };
             let stored = self.table.stored.get(column.stored);
-            for piece in
-                self.lies.get(column.stored).and_then(Option::as_ref).map_or(&[][..], |lie| &lie.pieces)
+            for extent in self
+                .row_extents
+                .get(column.stored)
+                .and_then(Option::as_ref)
+                .map_or(&[][..], |row_extents| &row_extents.extents)
             {
-                let as_it_is = stored.is_some_and(|stored| column.is_as_stored(stored, piece.place.as_ref()));
+                let as_it_is =
+                    stored.is_some_and(|stored| column.is_as_stored(stored, extent.place.as_ref()));
                 let count = if as_it_is { &mut storage.zero_copy } else { &mut storage.copied };
-                *count += piece.rows.end - piece.rows.start;
+                *count += extent.rows.end - extent.rows.start;
             }
             storage
         });
@@ -111,24 +117,25 @@ impl Batches {
     }
 
     /// Takes the rows of the next slab.
-    fn cut(&mut self) -> Result<Option<Slab>> {
-        let Some(Range { start, end }) = self.left.pop() else { return Ok(None) };
-        let mut cut = end;
-        let mut places = Vec::with_capacity(self.lies.len());
+    fn next_slab(&mut self) -> Result<Option<Slab>> {
+        let Some(Range { start, end }) = self.pending.pop() else { return Ok(None) };
+        let mut end_row = end;
+        let mut places = Vec::with_capacity(self.row_extents.len());
         let (mut row_bytes, mut height) = (0_u64, 1);
-        for (stored, lie) in self.table.stored.iter().zip(&mut self.lies) {
-            let Some(lie) = lie else {
+        for (stored, row_extents) in self.table.stored.iter().zip(&mut self.row_extents) {
+            let Some(row_extents) = row_extents else {
                 places.push(None);
                 continue;
             };
-            let Some(piece) = lie.piece(start) else {
+            let Some(extent) = row_extents.extent(start) else {
                 return Err(Error::invalid("rows that lie nowhere"));
             };
-            cut = cut.min(piece.rows.end);
-            let place = piece.place.as_ref().map(|place| place.of_row(start - piece.rows.start, stored.row));
+            end_row = end_row.min(extent.rows.end);
+            let place =
+                extent.place.as_ref().map(|place| place.at_row(start - extent.rows.start, stored.row));
             if place.is_none() {
                 row_bytes = row_bytes.saturating_add(stored.row as u64);
-                height = height.max(lie.height);
+                height = height.max(row_extents.height);
             }
             places.push(place);
         }
@@ -139,37 +146,39 @@ impl Batches {
                 row_bytes = row_bytes.saturating_add(column.kind.row_size() as u64);
             }
         }
-        let most = self.most_rows(start, row_bytes, height)?;
-        cut = cut.min(start.saturating_add(most));
-        let first = start..cut;
+        let most = self.max_slab_rows(start, row_bytes, height)?;
+        end_row = end_row.min(start.saturating_add(most));
+        let first = start..end_row;
         let mut rows = vec![first];
-        if cut < end {
-            self.left.push(cut..end);
+        if end_row < end {
+            self.pending.push(end_row..end);
         } else if row_bytes > 0 && places.iter().all(Option::is_none) {
-            self.add_apart(&mut rows, most.saturating_sub(cut - start));
+            self.add_separate_ranges(&mut rows, most.saturating_sub(end_row - start));
         }
         let count = rows.iter().map(|rows| rows.end - rows.start).fold(0, u64::saturating_add);
         Ok(Some(Slab { rows, places, work: count.saturating_mul(row_bytes) }))
     }
 
     /// Adds following row ranges that fit and are not mapped: they are read together.
-    fn add_apart(&mut self, rows: &mut Vec<Range<u64>>, mut room: u64) {
-        while let Some(next) = self.left.last()
+    fn add_separate_ranges(&mut self, rows: &mut Vec<Range<u64>>, mut room: u64) {
+        while let Some(next) = self.pending.last()
             && next.end - next.start <= room
         {
-            let read = self.lies.iter_mut().flatten().all(|lie| {
-                lie.piece(next.start).is_some_and(|piece| piece.place.is_none() && piece.rows.end >= next.end)
+            let read = self.row_extents.iter_mut().flatten().all(|row_extents| {
+                row_extents
+                    .extent(next.start)
+                    .is_some_and(|extent| extent.place.is_none() && extent.rows.end >= next.end)
             });
-            let Some(next) = self.left.pop_if(|_| read) else { break };
+            let Some(next) = self.pending.pop_if(|_| read) else { break };
             room -= next.end - next.start;
             rows.push(next);
         }
     }
 
     /// Returns the maximum number of rows in a slab that begins here.
-    fn most_rows(&mut self, start: u64, row_bytes: u64, height: u64) -> Result<u64> {
+    fn max_slab_rows(&mut self, start: u64, row_bytes: u64, height: u64) -> Result<u64> {
         if row_bytes == 0 {
-            return Ok(self.table.batch_rows.unwrap_or(ROWS).min(MOST_ROWS));
+            return Ok(self.table.batch_rows.unwrap_or(DEFAULT_BATCH_ROWS).min(MAX_BATCH_ROWS));
         }
         let limits =
             self.table.stored.first().map(|stored| stored.dataset.object().file().options().limits.clone());
@@ -177,52 +186,57 @@ impl Batches {
             return Err(Error::limit(format!("a row of {row_bytes} bytes (limit `chunk_bytes`)")));
         }
         let rows = (self.slab_bytes / row_bytes).max(1);
-        self.slab_bytes = (self.slab_bytes * 2).min(self.table.read_bytes.unwrap_or(SLAB)).min(SLAB);
+        self.slab_bytes =
+            (self.slab_bytes * 2).min(self.table.read_bytes.unwrap_or(SLAB_BYTES)).min(SLAB_BYTES);
         let chunk_ends = (start / height + 1).saturating_mul(height);
         let end = if height.saturating_mul(row_bytes)
-            > self.table.read_bytes.map_or(HIGH_SLAB, |bytes| bytes.saturating_mul(4)).min(HIGH_SLAB)
+            > self
+                .table
+                .read_bytes
+                .map_or(MAX_HIGH_SLAB_BYTES, |bytes| bytes.saturating_mul(4))
+                .min(MAX_HIGH_SLAB_BYTES)
         {
             start.saturating_add(rows).min(chunk_ends)
         } else {
             (start.saturating_add(rows) / height).saturating_mul(height).max(chunk_ends)
         };
-        Ok((end - start).min(MOST_ROWS))
+        Ok((end - start).min(MAX_BATCH_ROWS))
     }
 
     fn prepare(&mut self, table: &Arc<Inner>) -> Result<()> {
-        let Some(slab) = self.cut()? else { return Ok(()) };
-        let ahead = if slab.work >= WORTH_A_THREAD {
+        let Some(slab) = self.next_slab()? else { return Ok(()) };
+        let ahead = if slab.work >= MIN_BACKGROUND_BYTES {
             let (table, slab) = (Arc::clone(table), slab.clone());
-            Ahead::start(move || table.make(&slab))
+            BackgroundTask::start(move || table.compute(&slab))
         } else {
             None
         };
         self.next = Some(match ahead {
-            Some(ahead) => Next::Ahead(slab, ahead),
+            Some(ahead) => Next::Running(slab, ahead),
             None => Next::Waiting(slab),
         });
         Ok(())
     }
 
     /// Returns the next slab, and its batch for another table over the same data with some of the columns.
-    pub(super) fn next_of(&mut self, table: &Arc<Inner>) -> Result<Option<(Slab, RecordBatch)>> {
+    pub(super) fn next_for(&mut self, table: &Arc<Inner>) -> Result<Option<(Slab, RecordBatch)>> {
         if self.failed {
             return Ok(None);
         }
-        self.make_next(table).inspect_err(|_| self.failed = true)
+        self.compute_next(table).inspect_err(|_| self.failed = true)
     }
 
-    fn make_next(&mut self, table: &Arc<Inner>) -> Result<Option<(Slab, RecordBatch)>> {
+    fn compute_next(&mut self, table: &Arc<Inner>) -> Result<Option<(Slab, RecordBatch)>> {
         let (slab, made) = match self.next.take() {
-            Some(Next::Ahead(slab, ahead)) => (slab, ahead.take()),
+            Some(Next::Running(slab, ahead)) => (slab, ahead.take()),
             Some(Next::Waiting(slab)) => (slab, None),
             Some(Next::Failed(error)) => return Err(error),
-            None => match self.cut()? {
+            None => match self.next_slab()? {
                 Some(slab) => (slab, None),
                 None => return Ok(None),
             },
         };
-        let batch = made.unwrap_or_else(|| table.make(&slab))?;
+        let batch = made.unwrap_or_else(|| table.compute(&slab))?;
         if let Err(error) = self.prepare(table) {
             self.next = Some(Next::Failed(error));
         }
@@ -236,7 +250,7 @@ impl Batches {
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         let batch = match self.rest.take() {
             Some(rest) => Some(rest),
-            None => self.next_of(&Arc::clone(&self.table))?.map(|(_, batch)| batch),
+            None => self.next_for(&Arc::clone(&self.table))?.map(|(_, batch)| batch),
         };
         let Some(batch) = batch else { return Ok(None) };
         let most = self.table.batch_rows.and_then(|rows| usize::try_from(rows).ok()).unwrap_or(usize::MAX);
@@ -264,7 +278,7 @@ impl RecordBatchReader for Batches {
 
 impl Inner {
     /// Computes the batch of a slab.
-    pub(super) fn make(&self, slab: &Slab) -> Result<RecordBatch> {
+    pub(super) fn compute(&self, slab: &Slab) -> Result<RecordBatch> {
         let count = slab.rows.iter().map(|rows| rows.end - rows.start).fold(0, u64::saturating_add);
         let rows = usize::try_from(count).map_err(|_| Error::limit("more rows than there are addresses"))?;
         let stored = self.bytes(slab, rows)?;
@@ -274,9 +288,9 @@ impl Inner {
             let file = from.dataset.object().file();
             let columns = self.columns.iter().enumerate().filter(|(_, column)| column.stored == number);
             let (whole, parts): (Vec<_>, Vec<_>) = columns.partition(|(_, column)| column.is_whole(from));
-            let places: Vec<Part> = parts
+            let places: Vec<Member> = parts
                 .iter()
-                .map(|(_, column)| Part { offset: column.offset, width: column.kind.row_size() })
+                .map(|(_, column)| Member { offset: column.offset, width: column.kind.row_size() })
                 .collect();
             let gathered = if places.is_empty() { Vec::new() } else { gather(&bytes, from.row, &places) };
             let parts = parts.into_iter().zip(gathered.into_iter().map(Buffer::from_vec));
@@ -316,19 +330,20 @@ impl Inner {
                     }
                 }
                 None => {
-                    let choices = slab.rows.iter().map(|rows| (choice(from, rows), rows.end - rows.start));
-                    reads.push((number, from, choices.collect::<Vec<_>>(), fresh(size)?));
+                    let selections =
+                        slab.rows.iter().map(|rows| (select_rows(from, rows), rows.end - rows.start));
+                    reads.push((number, from, selections.collect::<Vec<_>>(), fresh(size)?));
                 }
             }
         }
         let mut wanted = Vec::with_capacity(reads.len());
-        for (_, from, choices, out) in &mut reads {
+        for (_, from, selections, out) in &mut reads {
             let mut rest = &mut out[..];
-            for (choice, rows) in choices {
+            for (selection, rows) in selections {
                 // No overflow: the bytes of all rows are computed above.
                 let bytes = usize::try_from(*rows).unwrap_or(usize::MAX).saturating_mul(from.row);
                 let (out, behind) = rest.split_at_mut(bytes.min(rest.len()));
-                wanted.push(Read { dataset: &from.dataset, choice, conversion: None, out });
+                wanted.push(Read { dataset: &from.dataset, choice: selection, conversion: None, out });
                 rest = behind;
             }
         }
@@ -353,13 +368,13 @@ pub(super) fn to_arrow(error: Error) -> ArrowError {
 }
 
 /// Returns the selection of rows.
-fn choice(stored: &Stored, rows: &Range<u64>) -> Choice {
+fn select_rows(stored: &StoredDataset, rows: &Range<u64>) -> Selection {
     match stored.dataset.dataspace() {
         Dataspace::Simple { .. } => {
             let cell = stored.cell().iter().map(|dim| Axis::range(0..*dim));
-            Choice::Axes(std::iter::once(Axis::range(rows.clone())).chain(cell).collect())
+            Selection::Axes(std::iter::once(Axis::range(rows.clone())).chain(cell).collect())
         }
-        _ => Choice::All,
+        _ => Selection::All,
     }
 }
 

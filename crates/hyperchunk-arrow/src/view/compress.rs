@@ -3,35 +3,39 @@
 use std::mem::MaybeUninit;
 
 /// Number of bits in a word.
-const LINE: usize = 64;
+const WORD_BITS: usize = 64;
 /// Extra capacity in values that the output needs, since whole registers are written.
-pub(super) const SLACK: usize = 64;
+pub(super) const SLACK_VALUES: usize = 64;
 
 /// Values that are moved bitwise.
-pub(super) trait Moved: Copy + 'static {
+pub(super) trait Compressible: Copy + 'static {
     /// Moves the values of whole lines whose bits are set; returns their number.
     ///
     /// # Safety
-    /// `to` has room for as many values as bits are set, and for [`SLACK`] more.
+    /// `to` has room for as many values as bits are set, and for [`SLACK_VALUES`] more.
     #[cfg(target_arch = "x86_64")]
-    unsafe fn move_lines(lines: &[[Self; LINE]], words: &[u64], to: *mut Self) -> usize;
+    unsafe fn compress_words(lines: &[[Self; WORD_BITS]], words: &[u64], to: *mut Self) -> usize;
 }
 
 /// Moves the values whose bits are set to the beginning of `out`; returns their number. Returns `None`
-/// without moving anything if there is no room for [`SLACK`] more.
-pub(super) fn compress<T: Moved>(values: &[T], words: &[u64], out: &mut [MaybeUninit<T>]) -> Option<usize> {
-    let (lines, rest) = values.as_chunks::<LINE>();
+/// without moving anything if there is no room for [`SLACK_VALUES`] more.
+pub(super) fn compress<T: Compressible>(
+    values: &[T],
+    words: &[u64],
+    out: &mut [MaybeUninit<T>],
+) -> Option<usize> {
+    let (lines, rest) = values.as_chunks::<WORD_BITS>();
     let (whole, last) = words.split_at_checked(lines.len())?;
     let last = last.first().copied().unwrap_or(0);
     let count = whole.iter().chain([&last]).map(|word| word.count_ones() as usize).sum::<usize>();
-    if out.len() < count.checked_add(SLACK)? {
+    if out.len() < count.checked_add(SLACK_VALUES)? {
         return None;
     }
     #[cfg(target_arch = "x86_64")]
     // SAFETY: there is room, as has just been checked.
-    let mut done = unsafe { T::move_lines(lines, whole, out.as_mut_ptr().cast()) };
+    let mut done = unsafe { T::compress_words(lines, whole, out.as_mut_ptr().cast()) };
     #[cfg(not(target_arch = "x86_64"))]
-    let mut done = one_by_one(lines, whole, out);
+    let mut done = compress_portable(lines, whole, out);
     for (at, value) in rest.iter().enumerate() {
         if last >> at & 1 == 1
             && let Some(to) = out.get_mut(done)
@@ -43,7 +47,7 @@ pub(super) fn compress<T: Moved>(values: &[T], words: &[u64], out: &mut [MaybeUn
     Some(done)
 }
 
-fn one_by_one<T: Copy>(lines: &[[T; LINE]], words: &[u64], out: &mut [MaybeUninit<T>]) -> usize {
+fn compress_portable<T: Copy>(lines: &[[T; WORD_BITS]], words: &[u64], out: &mut [MaybeUninit<T>]) -> usize {
     let mut done = 0;
     for (line, word) in lines.iter().zip(words) {
         let mut word = *word;
@@ -67,7 +71,7 @@ fn one_by_one<T: Copy>(lines: &[[T; LINE]], words: &[u64], out: &mut [MaybeUnini
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{LINE, Moved, SLACK, one_by_one};
+    use super::{Compressible, SLACK_VALUES, WORD_BITS, compress_portable};
     use std::arch::x86_64::{
         _mm256_loadu_si256, _mm256_permutevar8x32_epi32, _mm256_storeu_si256, _mm512_loadu_epi8,
         _mm512_loadu_epi16, _mm512_loadu_epi32, _mm512_loadu_epi64, _mm512_maskz_compress_epi8,
@@ -77,7 +81,7 @@ mod x86 {
     use std::mem::MaybeUninit;
 
     /// Permutations of a register of eight elements that move those with set bits to the front.
-    static PLACES: [[u32; 8]; 256] = places();
+    static PERMUTATIONS: [[u32; 8]; 256] = places();
 
     const fn places() -> [[u32; 8]; 256] {
         let mut all = [[0; 8]; 256];
@@ -97,9 +101,9 @@ mod x86 {
     }
 
     /// The same for a register of four elements of twice the size.
-    static WIDE_PLACES: [[u32; 8]; 16] = wide_places();
+    static WIDE_PERMUTATIONS: [[u32; 8]; 16] = wide_permutations();
 
-    const fn wide_places() -> [[u32; 8]; 16] {
+    const fn wide_permutations() -> [[u32; 8]; 16] {
         let mut all = [[0; 8]; 16];
         let mut bits = 0;
         while bits < 16 {
@@ -122,17 +126,17 @@ mod x86 {
             /// Moves lines with AVX-512.
             ///
             /// # Safety
-            /// As [`Moved::move_lines`], and the processor has the target features.
+            /// As [`Compressible::compress_words`], and the processor has the target features.
             #[target_feature(enable = $features)]
-            unsafe fn $name(lines: &[[$type; LINE]], words: &[u64], to: *mut $type) -> usize {
-                const EACH: usize = 64 / size_of::<$type>();
+            unsafe fn $name(lines: &[[$type; WORD_BITS]], words: &[u64], to: *mut $type) -> usize {
+                const REGISTER_VALUES: usize = 64 / size_of::<$type>();
                 let mut done = 0;
                 for (line, word) in lines.iter().zip(words) {
                     let mut word = *word;
                     if word == 0 {
                         continue;
                     }
-                    let (parts, _) = line.as_chunks::<EACH>();
+                    let (parts, _) = line.as_chunks::<REGISTER_VALUES>();
                     for part in parts {
                         #[allow(clippy::cast_possible_truncation, reason = "the bits of this register")]
                         let mask = word as $mask;
@@ -161,19 +165,19 @@ mod x86 {
             /// Moves lines with AVX2.
             ///
             /// # Safety
-            /// As [`Moved::move_lines`], and the processor has the target features.
+            /// As [`Compressible::compress_words`], and the processor has the target features.
             #[target_feature(enable = "avx2,popcnt")]
-            unsafe fn $name(lines: &[[$type; LINE]], words: &[u64], to: *mut $type) -> usize {
-                const EACH: usize = 32 / size_of::<$type>();
+            unsafe fn $name(lines: &[[$type; WORD_BITS]], words: &[u64], to: *mut $type) -> usize {
+                const REGISTER_VALUES: usize = 32 / size_of::<$type>();
                 let mut done = 0;
                 for (line, word) in lines.iter().zip(words) {
                     let mut word = *word;
                     if word == 0 {
                         continue;
                     }
-                    let (parts, _) = line.as_chunks::<EACH>();
+                    let (parts, _) = line.as_chunks::<REGISTER_VALUES>();
                     for part in parts {
-                        let bits = word & ((1 << EACH) - 1);
+                        let bits = word & ((1 << REGISTER_VALUES) - 1);
                         #[allow(clippy::cast_possible_truncation, reason = "eight bits at most")]
                         if let Some(places) = $places.get(bits as usize) {
                             // SAFETY: a register's elements, which need no alignment; after the values moved
@@ -186,7 +190,7 @@ mod x86 {
                             }
                         }
                         done += bits.count_ones() as usize;
-                        word >>= EACH;
+                        word >>= REGISTER_VALUES;
                     }
                 }
                 done
@@ -194,24 +198,25 @@ mod x86 {
         };
     }
 
-    avx2!(fours_avx2 of u32: PLACES);
-    avx2!(eights_avx2 of u64: WIDE_PLACES);
+    avx2!(fours_avx2 of u32: PERMUTATIONS);
+    avx2!(eights_avx2 of u64: WIDE_PERMUTATIONS);
 
     /// Moves lines without vector instructions.
     ///
     /// # Safety
-    /// As [`Moved::move_lines`].
-    unsafe fn plain<T: Copy>(lines: &[[T; LINE]], words: &[u64], to: *mut T) -> usize {
+    /// As [`Compressible::compress_words`].
+    unsafe fn plain<T: Copy>(lines: &[[T; WORD_BITS]], words: &[u64], to: *mut T) -> usize {
         let count: usize = words.iter().map(|word| word.count_ones() as usize).sum();
-        // SAFETY: there is room for `count + SLACK` values.
-        let out = unsafe { std::slice::from_raw_parts_mut(to.cast::<MaybeUninit<T>>(), count + SLACK) };
-        one_by_one(lines, words, out)
+        // SAFETY: there is room for `count + SLACK_VALUES` values.
+        let out =
+            unsafe { std::slice::from_raw_parts_mut(to.cast::<MaybeUninit<T>>(), count + SLACK_VALUES) };
+        compress_portable(lines, words, out)
     }
 
     macro_rules! moved {
         ($type:ty: $($name:ident if $($feature:tt)&+),*) => {
-            impl Moved for $type {
-                unsafe fn move_lines(lines: &[[Self; LINE]], words: &[u64], to: *mut Self) -> usize {
+            impl Compressible for $type {
+                unsafe fn compress_words(lines: &[[Self; WORD_BITS]], words: &[u64], to: *mut Self) -> usize {
                     $(if $(std::is_x86_feature_detected!($feature))&&+ {
                         // SAFETY: by this function's contract, and the processor has the features.
                         return unsafe { $name(lines, words, to) };
@@ -256,7 +261,7 @@ mod x86 {
 #[cfg(not(target_arch = "x86_64"))]
 mod others {
     macro_rules! moved {
-        ($($type:ty),*) => { $(impl super::Moved for $type {})* };
+        ($($type:ty),*) => { $(impl super::Compressible for $type {})* };
     }
     moved!(u8, u16, u32, u64);
 }
@@ -289,13 +294,13 @@ mod tests {
 
     pub(super) fn check<T: Copy + PartialEq + std::fmt::Debug + TryFrom<usize>>(
         values: Vec<T>,
-        moves: unsafe fn(&[[T; LINE]], &[u64], *mut T) -> usize,
+        moves: unsafe fn(&[[T; WORD_BITS]], &[u64], *mut T) -> usize,
     ) {
-        let (lines, _) = values.as_chunks::<LINE>();
+        let (lines, _) = values.as_chunks::<WORD_BITS>();
         let words = words(lines.len());
         let expected: Vec<T> = chosen(&values, &words);
         let end = T::try_from(255).ok().unwrap();
-        let mut out = vec![end; expected.len() + SLACK];
+        let mut out = vec![end; expected.len() + SLACK_VALUES];
         // SAFETY: there is room, and the caller has checked the processor's features.
         let done = unsafe { moves(lines, &words, out.as_mut_ptr()) };
         assert_eq!(done, expected.len());
@@ -303,7 +308,8 @@ mod tests {
     }
 
     fn chosen<T: Copy>(values: &[T], words: &[u64]) -> Vec<T> {
-        let chosen = values.iter().enumerate().filter(|(at, _)| words[at / LINE] >> (at % LINE) & 1 == 1);
+        let chosen =
+            values.iter().enumerate().filter(|(at, _)| words[at / WORD_BITS] >> (at % WORD_BITS) & 1 == 1);
         chosen.map(|(_, value)| *value).collect()
     }
 
@@ -311,12 +317,12 @@ mod tests {
     fn any_number_of_rows() {
         let values = sample::<u32>();
         for rows in [0_usize, 1, 63, 64, 65, 1000, 6400] {
-            let mut words = words(rows.div_ceil(LINE));
-            if rows % LINE > 0 {
-                *words.last_mut().unwrap() &= (1 << (rows % LINE)) - 1;
+            let mut words = words(rows.div_ceil(WORD_BITS));
+            if rows % WORD_BITS > 0 {
+                *words.last_mut().unwrap() &= (1 << (rows % WORD_BITS)) - 1;
             }
             let expected = chosen(&values[..rows], &words);
-            let mut out = vec![MaybeUninit::new(7); expected.len() + SLACK];
+            let mut out = vec![MaybeUninit::new(7); expected.len() + SLACK_VALUES];
             assert_eq!(compress(&values[..rows], &words, &mut out), Some(expected.len()));
             // SAFETY: these values were written.
             let found = out[..expected.len()].iter().map(|value| unsafe { value.assume_init() });

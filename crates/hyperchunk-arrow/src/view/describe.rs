@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 
 /// The reason for which existing attributes are not in the metadata.
-const NO_ATTRIBUTES: &str = "h5.attrs.error";
+const ATTRIBUTES_ERROR: &str = "h5.attrs.error";
 
 /// Returns the metadata that are needed to create the dataset again.
 pub(super) fn dataset(dataset: &Dataset) -> Result<HashMap<String, String>> {
@@ -33,14 +33,14 @@ pub(super) fn object(object: &Object) -> Result<HashMap<String, String>> {
     let far =
         object.file().is_remote() && object.attributes()?.iter().any(|attribute| refers(&attribute.datatype));
     if far {
-        found.insert(NO_ATTRIBUTES.to_owned(), "references are not looked up over a network".to_owned());
+        found.insert(ATTRIBUTES_ERROR.to_owned(), "references are not looked up over a network".to_owned());
         return Ok(found);
     }
     match attributes_to_metadata(object) {
         Ok(attributes) => found.extend(attributes),
         Err(error) if error.is_of_reading() => return Err(error),
         // An attribute without an Arrow equivalent must not prevent using the table.
-        Err(error) => drop(found.insert(NO_ATTRIBUTES.to_owned(), error.to_string())),
+        Err(error) => drop(found.insert(ATTRIBUTES_ERROR.to_owned(), error.to_string())),
     }
     Ok(found)
 }

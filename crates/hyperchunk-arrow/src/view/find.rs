@@ -1,9 +1,9 @@
 //! Finding the datasets that are the columns of a table.
 
-use super::schemes::{self, Scheme, Wanted};
-use super::table::{Column, Found, Stored, TableOptions, named};
-use super::{describe, texts};
-use crate::types::{ColumnType, Compounds, Look};
+use super::table::{Column, StoredDataset, TableOptions, TableParts, named};
+use super::table_conventions::{self, RequestedColumn, TableConvention};
+use super::{describe, text_attributes};
+use crate::types::{ColumnType, Compounds, ConversionOptions};
 use crate::{Error, ErrorKind, Result};
 use arrow_schema::DataType;
 use hyperchunk::model::{Class, Member, ObjectKind};
@@ -11,29 +11,29 @@ use hyperchunk::{Dataset, Group, Object};
 use std::collections::HashMap;
 
 /// The attribute of a group that names the datasets of its table.
-const ATTRIBUTE: &str = "h5.table";
+const TABLE_ATTRIBUTE: &str = "h5.table";
 /// Number of links of a group that are followed at once.
-const AT_ONCE: usize = 1024;
+const OPEN_BATCH_LINKS: usize = 1024;
 /// Maximum number of names listed in a message.
-const FEW: usize = 12;
+const MAX_LISTED_NAMES: usize = 12;
 
 /// Finds the table of an object.
-pub(super) fn table(object: &Object, options: &TableOptions) -> Result<Found> {
+pub(super) fn table(object: &Object, options: &TableOptions) -> Result<TableParts> {
     match object.kind() {
-        ObjectKind::Dataset => of_dataset(object.dataset()?, options),
-        ObjectKind::Group => of_group(object, options),
+        ObjectKind::Dataset => from_dataset(object.dataset()?, options),
+        ObjectKind::Group => from_group(object, options),
         ObjectKind::Datatype => Err(Error::invalid("a datatype is no table")),
     }
 }
 
-fn of_dataset(dataset: Dataset, options: &TableOptions) -> Result<Found> {
+fn from_dataset(dataset: Dataset, options: &TableOptions) -> Result<TableParts> {
     let metadata = describe::dataset(&dataset)?;
-    let (stored, rows) = Stored::new(dataset)?;
-    let look = &options.look;
+    let (stored, rows) = StoredDataset::new(dataset)?;
+    let conversion = &options.conversion;
     let name = last_name(stored.dataset.object());
-    if let Some(members) = as_table(&stored, look) {
-        let columns = columns_of(members, options.columns.as_deref(), look)?;
-        return Ok(Found { stored: vec![stored], columns, rows, metadata });
+    if let Some(members) = as_table(&stored, conversion) {
+        let columns = member_columns(members, options.columns.as_deref(), conversion)?;
+        return Ok(TableParts { stored: vec![stored], columns, rows, metadata });
     }
     if let Some(wanted) = &options.columns
         && *wanted != [name.clone()]
@@ -41,25 +41,29 @@ fn of_dataset(dataset: Dataset, options: &TableOptions) -> Result<Found> {
         let message = format!("the columns {} of a dataset that is one, `{name}`", listed(wanted));
         return Err(Error::new(ErrorKind::NotFound, message));
     }
-    let column = whole(0, &name, &stored, look, metadata)?;
-    Ok(Found { stored: vec![stored], columns: vec![column], rows, metadata: HashMap::new() })
+    let column = whole_column(0, &name, &stored, conversion, metadata)?;
+    Ok(TableParts { stored: vec![stored], columns: vec![column], rows, metadata: HashMap::new() })
 }
 
 /// Returns the members of a dataset's compounds, if they become columns.
-fn as_table<'a>(stored: &'a Stored, look: &Look) -> Option<&'a [Member]> {
+fn as_table<'a>(stored: &'a StoredDataset, conversion: &ConversionOptions) -> Option<&'a [Member]> {
     let Class::Compound { members } = &stored.dataset.datatype().class else { return None };
-    if look.compounds == Compounds::Struct || stored.dataset.dims().len() > 1 {
+    if conversion.compounds == Compounds::Struct || stored.dataset.dims().len() > 1 {
         return None;
     }
     // Some compounds are conventionally numbers.
-    match ColumnType::new("", stored.dataset.datatype(), &[], look) {
+    match ColumnType::new("", stored.dataset.datatype(), &[], conversion) {
         Ok(kind) if !matches!(kind.field().data_type(), DataType::Struct(_)) => None,
         _ => Some(members),
     }
 }
 
 /// Returns the columns of all members, or of the wanted ones.
-fn columns_of(members: &[Member], wanted: Option<&[String]>, look: &Look) -> Result<Vec<Column>> {
+fn member_columns(
+    members: &[Member],
+    wanted: Option<&[String]>,
+    conversion: &ConversionOptions,
+) -> Result<Vec<Column>> {
     let column = |member: &Member| {
         let name = member.name.as_str().ok_or_else(|| {
             Error::unsupported(format!(
@@ -69,8 +73,8 @@ fn columns_of(members: &[Member], wanted: Option<&[String]>, look: &Look) -> Res
         })?;
         let offset = usize::try_from(member.offset)
             .map_err(|_| Error::limit("a compound larger than the address space"))?;
-        let kind = ColumnType::new(name, &member.datatype, &[], look);
-        Ok(Column { stored: 0, offset, kind: kind.map_err(|error| of_column(&error, name))? })
+        let kind = ColumnType::new(name, &member.datatype, &[], conversion);
+        Ok(Column { stored: 0, offset, kind: kind.map_err(|error| name_column(&error, name))? })
     };
     let Some(wanted) = wanted else { return members.iter().map(column).collect() };
     let chosen = wanted.iter().map(|name| {
@@ -85,38 +89,38 @@ fn columns_of(members: &[Member], wanted: Option<&[String]>, look: &Look) -> Res
 }
 
 /// Returns the column of a whole dataset.
-fn whole(
+fn whole_column(
     number: usize,
     name: &str,
-    stored: &Stored,
-    look: &Look,
+    stored: &StoredDataset,
+    conversion: &ConversionOptions,
     more: HashMap<String, String>,
 ) -> Result<Column> {
-    let kind = ColumnType::new(name, stored.dataset.datatype(), stored.cell(), look);
-    let kind = kind.map_err(|error| named(of_column(&error, name), stored.dataset.object()))?;
+    let kind = ColumnType::new(name, stored.dataset.datatype(), stored.cell(), conversion);
+    let kind = kind.map_err(|error| named(name_column(&error, name), stored.dataset.object()))?;
     Ok(Column { stored: number, offset: 0, kind: kind.with_metadata(more) })
 }
 
 /// Adds the name of a column to an error.
-fn of_column(error: &Error, name: &str) -> Error {
+fn name_column(error: &Error, name: &str) -> Error {
     Error::new(error.kind(), format!("the column `{name}`: {error}"))
 }
 
-fn of_group(object: &Object, options: &TableOptions) -> Result<Found> {
+fn from_group(object: &Object, options: &TableOptions) -> Result<TableParts> {
     let group = object.group()?;
-    let named =
-        texts::texts(object, ATTRIBUTE)?.map(|names| names.iter().map(|name| Wanted::path(name)).collect());
-    let scheme = match named {
-        Some(columns) => Some(Scheme::Columns(columns)),
-        None => schemes::of(&group)?,
+    let named = text_attributes::texts(object, TABLE_ATTRIBUTE)?
+        .map(|names| names.iter().map(|name| RequestedColumn::path(name)).collect());
+    let convention = match named {
+        Some(columns) => Some(TableConvention::Columns(columns)),
+        None => table_conventions::recognize(&group)?,
     };
-    let known = match scheme {
-        Some(Scheme::Below(path)) => return table(&group.get(path.as_bytes())?, options),
-        Some(Scheme::Columns(columns)) => Some(columns),
+    let known = match convention {
+        Some(TableConvention::Below(path)) => return table(&group.get(path.as_bytes())?, options),
+        Some(TableConvention::Columns(columns)) => Some(columns),
         None => None,
     };
     let wanted = match (&options.columns, known) {
-        (None, None) => return of_children(&group, &options.look),
+        (None, None) => return from_children(&group, &options.conversion),
         (None, Some(known)) => known,
         (Some(names), known) => {
             let known = known.unwrap_or_default();
@@ -125,28 +129,32 @@ fn of_group(object: &Object, options: &TableOptions) -> Result<Found> {
                     .iter()
                     .find(|wanted| wanted.name == *name)
                     .cloned()
-                    .unwrap_or_else(|| Wanted::path(name))
+                    .unwrap_or_else(|| RequestedColumn::path(name))
             };
             names.iter().map(one).collect()
         }
     };
-    of_paths(object, wanted, &options.look)
+    from_paths(object, wanted, &options.conversion)
 }
 
 /// Makes the table of named datasets.
-fn of_paths(object: &Object, wanted: Vec<Wanted>, look: &Look) -> Result<Found> {
-    wanted.iter().try_for_each(Wanted::check)?;
+fn from_paths(
+    object: &Object,
+    wanted: Vec<RequestedColumn>,
+    conversion: &ConversionOptions,
+) -> Result<TableParts> {
+    wanted.iter().try_for_each(RequestedColumn::check)?;
     let paths: Vec<&[u8]> = wanted.iter().map(|wanted| wanted.path.as_bytes()).collect();
     let opened = object.file().open_many(object, &paths, 0)?;
     let mut found = Vec::with_capacity(wanted.len());
     for (wanted, object) in wanted.into_iter().zip(opened) {
         found.push((wanted, object?.dataset()?));
     }
-    of_datasets(object, found, look)
+    from_datasets(object, found, conversion)
 }
 
 /// Makes the table of all datasets of a group that have dimensions.
-fn of_children(group: &Group, look: &Look) -> Result<Found> {
+fn from_children(group: &Group, conversion: &ConversionOptions) -> Result<TableParts> {
     let object = group.object();
     let mut links = group.links()?;
     if group.tracks_order()? {
@@ -159,10 +167,11 @@ fn of_children(group: &Group, look: &Look) -> Result<Found> {
     let names: Vec<&[u8]> = links.iter().map(|link| link.name.as_bytes()).collect();
     let mut found = Vec::new();
     // In parts, so that not all of many expensive dangling links are followed before the first error.
-    let opened = names.chunks(AT_ONCE).flat_map(|names| match object.file().open_many(object, names, 0) {
-        Ok(opened) => opened,
-        Err(error) => vec![Err(error)],
-    });
+    let opened =
+        names.chunks(OPEN_BATCH_LINKS).flat_map(|names| match object.file().open_many(object, names, 0) {
+            Ok(opened) => opened,
+            Err(error) => vec![Err(error)],
+        });
     for (link, child) in links.iter().zip(opened) {
         let dataset = match child {
             Ok(child) if child.kind() == ObjectKind::Dataset => child.dataset()?,
@@ -180,17 +189,21 @@ fn of_children(group: &Group, look: &Look) -> Result<Found> {
                 link.name
             ))
         })?;
-        found.push((Wanted::path(name), dataset));
+        found.push((RequestedColumn::path(name), dataset));
     }
     if found.is_empty() {
         let message = "the group is no table: none of its members is a dataset with dimensions (it may have tables below it)";
         return Err(Error::invalid(message));
     }
-    of_datasets(object, found, look)
+    from_datasets(object, found, conversion)
 }
 
-fn of_datasets(object: &Object, found: Vec<(Wanted, Dataset)>, look: &Look) -> Result<Found> {
-    let mut all: Vec<Stored> = Vec::new();
+fn from_datasets(
+    object: &Object,
+    found: Vec<(RequestedColumn, Dataset)>,
+    conversion: &ConversionOptions,
+) -> Result<TableParts> {
+    let mut all: Vec<StoredDataset> = Vec::new();
     let mut columns = Vec::with_capacity(found.len());
     let mut lengths: Vec<(u64, Vec<String>)> = Vec::new();
     let mut places: HashMap<u64, usize> = HashMap::new();
@@ -199,14 +212,14 @@ fn of_datasets(object: &Object, found: Vec<(Wanted, Dataset)>, look: &Look) -> R
         let same = places.get(&address).copied().filter(|place| {
             all.get(*place).is_some_and(|stored| stored.dataset.object().file().same(dataset.object().file()))
         });
-        let (stored, rows) = Stored::new(dataset)?;
+        let (stored, rows) = StoredDataset::new(dataset)?;
         match lengths.iter_mut().find(|(length, _)| *length == rows) {
             Some((_, names)) => names.push(wanted.name.clone()),
             None => lengths.push((rows, vec![wanted.name.clone()])),
         }
         let number = same.unwrap_or(all.len());
-        columns.push(schemes::column(number, &wanted, &stored, look, || {
-            whole(number, &wanted.name, &stored, look, describe::dataset(&stored.dataset)?)
+        columns.push(table_conventions::column(number, &wanted, &stored, conversion, || {
+            whole_column(number, &wanted.name, &stored, conversion, describe::dataset(&stored.dataset)?)
         })?);
         if same.is_none() {
             places.insert(address, number);
@@ -218,13 +231,13 @@ fn of_datasets(object: &Object, found: Vec<(Wanted, Dataset)>, look: &Look) -> R
             lengths.iter().map(|(length, names)| format!("{length} rows: {}", listed(names))).collect();
         let message = format!(
             "the datasets are no table, they have not equally many rows ({}); say which, with `columns` or the attribute \
-             `{ATTRIBUTE}`",
+             `{TABLE_ATTRIBUTE}`",
             parts.join("; ")
         );
         return Err(Error::invalid(message));
     }
     let rows = lengths.first().map_or(0, |(rows, _)| *rows);
-    Ok(Found { stored: all, columns, rows, metadata: describe::object(object)? })
+    Ok(TableParts { stored: all, columns, rows, metadata: describe::object(object)? })
 }
 
 /// Returns the last component of the path by which an object was opened.
@@ -235,8 +248,9 @@ fn last_name(object: &Object) -> String {
 
 /// Lists some names, for messages.
 fn listed(names: &[String]) -> String {
-    let mut text = names.iter().take(FEW).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-    if names.len() > FEW {
+    let mut text =
+        names.iter().take(MAX_LISTED_NAMES).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    if names.len() > MAX_LISTED_NAMES {
         text.push_str(", …");
     }
     text

@@ -2,11 +2,11 @@
 
 /// Number of bytes of compounds that are processed for all members at once, so that they fit into the
 /// processor's cache.
-const BLOCK: usize = 128 << 10;
+const BLOCK_BYTES: usize = 128 << 10;
 
 /// A part of each row.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Part {
+pub(super) struct Member {
     /// The offset in a row.
     pub(super) offset: usize,
     /// The size in bytes. Offset and size together do not exceed a row.
@@ -14,10 +14,10 @@ pub(super) struct Part {
 }
 
 /// Copies parts of the rows of `row` bytes in `stored`, each part's bytes contiguously.
-pub(super) fn gather(stored: &[u8], row: usize, parts: &[Part]) -> Vec<Vec<u8>> {
+pub(super) fn gather(stored: &[u8], row: usize, parts: &[Member]) -> Vec<Vec<u8>> {
     let rows = stored.len().checked_div(row).unwrap_or(0);
     let mut outs: Vec<Vec<u8>> = parts.iter().map(|part| vec![0; rows * part.width]).collect();
-    let step = (BLOCK / row.max(1)).max(1);
+    let step = (BLOCK_BYTES / row.max(1)).max(1);
     for (number, block) in stored.chunks(step.saturating_mul(row).max(1)).enumerate() {
         for (out, part) in outs.iter_mut().zip(parts) {
             let first = number * step * part.width;
@@ -29,7 +29,7 @@ pub(super) fn gather(stored: &[u8], row: usize, parts: &[Part]) -> Vec<Vec<u8>> 
     outs
 }
 
-fn move_part(block: &[u8], row: usize, part: Part, out: &mut [u8]) {
+fn move_part(block: &[u8], row: usize, part: Member, out: &mut [u8]) {
     match part.width {
         0 => {}
         1 => move_sized::<1>(block, row, part.offset, out),
@@ -63,13 +63,13 @@ mod tests {
     #[test]
     fn each_width() {
         for row in [1_usize, 5, 16, 33] {
-            let rows = 3 * BLOCK / row / 2 + 1;
+            let rows = 3 * BLOCK_BYTES / row / 2 + 1;
             let stored: Vec<u8> = (0..rows * row).map(|at| u8::try_from(at % 251).unwrap()).collect();
-            let parts: Vec<Part> =
+            let parts: Vec<Member> =
                 [(0, 1), (0, 0), (1, 2), (1, 4), (2, 8), (3, 3), (0, 16), (17, 16), (0, row)]
                     .into_iter()
                     .filter(|(offset, width)| offset + width <= row)
-                    .map(|(offset, width)| Part { offset, width })
+                    .map(|(offset, width)| Member { offset, width })
                     .collect();
             for (out, part) in gather(&stored, row, &parts).into_iter().zip(&parts) {
                 let expected: Vec<u8> = stored
@@ -80,6 +80,6 @@ mod tests {
                 assert!(out == expected, "{row} {part:?}");
             }
         }
-        assert_eq!(gather(&[], 4, &[Part { offset: 0, width: 4 }]), [Vec::<u8>::new()]);
+        assert_eq!(gather(&[], 4, &[Member { offset: 0, width: 4 }]), [Vec::<u8>::new()]);
     }
 }

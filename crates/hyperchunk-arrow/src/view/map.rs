@@ -16,10 +16,10 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// The mapped files of a table.
 #[derive(Debug, Default)]
-pub(super) struct Maps(Mutex<Vec<Mapped>>);
+pub(super) struct Maps(Mutex<Vec<MappedFile>>);
 
 #[derive(Debug)]
-struct Mapped {
+struct MappedFile {
     source: Arc<dyn Source>,
     /// `None` if the system refuses, for example for lack of address space: then data are read.
     map: Option<Arc<Map>>,
@@ -37,8 +37,8 @@ impl Maps {
         if let Some(mapped) = maps.iter().find(|mapped| Arc::ptr_eq(&mapped.source, source)) {
             return Ok(mapped.map.clone());
         }
-        let map = shared(source, file);
-        maps.push(Mapped { source: Arc::clone(source), map: map.clone() });
+        let map = shared_map(source, file);
+        maps.push(MappedFile { source: Arc::clone(source), map: map.clone() });
         Ok(map)
     }
 
@@ -51,16 +51,16 @@ impl Maps {
 }
 
 /// Mappings that are in use, to be shared by all users of a file.
-static MAPPED: Mutex<Vec<SharedMap>> = Mutex::new(Vec::new());
+static SHARED_MAPS: Mutex<Vec<SharedMap>> = Mutex::new(Vec::new());
 
 /// A file and its mapping, while they are in use.
 type SharedMap = (Weak<dyn Source>, Weak<Map>);
 
-fn shared(source: &Arc<dyn Source>, file: &File) -> Option<Arc<Map>> {
+fn shared_map(source: &Arc<dyn Source>, file: &File) -> Option<Arc<Map>> {
     let new =
         || usize::try_from(source.size()).ok().and_then(|length| Map::new(file, length).ok()).map(Arc::new);
     // Do not wait for the lock: in a forked child, its holder may not exist.
-    let Ok(mut mapped) = MAPPED.try_lock() else { return new() };
+    let Ok(mut mapped) = SHARED_MAPS.try_lock() else { return new() };
     mapped.retain(|(_, map)| map.strong_count() > 0);
     let this = Arc::downgrade(source);
     let known = mapped.iter().find(|(known, _)| known.ptr_eq(&this)).and_then(|(_, map)| map.upgrade());

@@ -3,30 +3,30 @@
 //! A table consists of columns of equal length: the datasets of a group, the members of a compound, or one
 //! dataset whose rows are counted by its first dimension. Nothing is read until batches are requested. Data
 //! of a local file in Arrow's layout are mapped ([`map`]); all others are read by the engine, all columns of
-//! a batch in one planned read, and the next batch in the background ([`ahead`]).
+//! a batch in one planned read, and the next batch in the background ([`background`]).
 
-mod ahead;
+mod background;
 mod batches;
-mod chosen;
+mod buffer_pool;
 mod compress;
+mod contiguous;
+mod conversion_options;
 mod describe;
+mod filter;
 mod find;
 mod gather;
-mod lies;
-mod looks;
 mod map;
-mod piece;
-mod room;
+mod row_extents;
 mod scan;
-mod schemes;
 mod table;
-mod texts;
+mod table_conventions;
+mod text_attributes;
 mod zones;
 
-pub use ahead::{after_fork, before_fork};
+pub use background::{after_fork, before_fork};
 pub use batches::Batches;
-pub use chosen::Chosen;
-pub use piece::in_one_piece;
+pub use contiguous::map_contiguous;
+pub use filter::FilteredBatches;
 pub use scan::{Scan, ScanPart};
 pub use table::{Storage, Table, TableOptions};
 pub use zones::{ZonedColumn, Zones};

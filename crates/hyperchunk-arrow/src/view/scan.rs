@@ -65,7 +65,7 @@ impl Table {
         });
         let all: Vec<&str> = first.iter().chain(&others).copied().collect();
         Ok(Scan {
-            batches: Batches::of_rows(&around.select(&all)?.0, rows)?,
+            batches: Batches::from_rows(&around.select(&all)?.0, rows)?,
             first: self.select(first)?,
             schema: self.select(wanted)?.schema(),
             order: order.collect(),
@@ -129,7 +129,7 @@ impl ScanPart {
     ///
     /// # Errors
     /// If they cannot be read; Invalid if the length of the mask is not the number of rows.
-    pub fn chosen(&self, mask: Option<&BooleanArray>) -> Result<RecordBatch> {
+    pub fn filter(&self, mask: Option<&BooleanArray>) -> Result<RecordBatch> {
         let rows = self.first.num_rows();
         if let Some(mask) = mask
             && mask.len() != rows

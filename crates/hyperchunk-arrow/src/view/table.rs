@@ -3,7 +3,7 @@
 use super::batches::Batches;
 use super::find;
 use super::map::Maps;
-use crate::types::{ColumnType, Look};
+use crate::types::{ColumnType, ConversionOptions};
 use crate::{Error, Result};
 use arrow_array::RecordBatch;
 use arrow_schema::{FieldRef, Metadata, Schema, SchemaRef};
@@ -25,7 +25,7 @@ pub struct TableOptions {
     /// The rows; `None` for all.
     pub rows: Option<Range<u64>>,
     /// Conversion options.
-    pub look: Look,
+    pub conversion: ConversionOptions,
     /// Allow mapping of local files. A mapping shows the present contents of the file, and access kills the
     /// process (SIGBUS) if another one truncates the file meanwhile.
     pub mapped: bool,
@@ -40,7 +40,7 @@ impl Default for TableOptions {
         Self {
             columns: None,
             rows: None,
-            look: Look::default(),
+            conversion: ConversionOptions::default(),
             mapped: true,
             batch_rows: None,
             read_bytes: None,
@@ -55,7 +55,7 @@ pub struct Table(pub(super) Arc<Inner>);
 #[derive(Debug)]
 pub(super) struct Inner {
     /// The datasets of the columns. Some may be unused.
-    pub(super) stored: Arc<Vec<Stored>>,
+    pub(super) stored: Arc<Vec<StoredDataset>>,
     pub(super) columns: Vec<Column>,
     pub(super) rows: Range<u64>,
     pub(super) schema: SchemaRef,
@@ -67,7 +67,7 @@ pub(super) struct Inner {
 
 /// A dataset that contains columns.
 #[derive(Debug)]
-pub(super) struct Stored {
+pub(super) struct StoredDataset {
     pub(super) dataset: Dataset,
     /// The stored size of a row.
     pub(super) row: usize,
@@ -96,8 +96,8 @@ pub struct Storage {
 }
 
 /// The result of finding a table.
-pub(super) struct Found {
-    pub(super) stored: Vec<Stored>,
+pub(super) struct TableParts {
+    pub(super) stored: Vec<StoredDataset>,
     pub(super) columns: Vec<Column>,
     pub(super) rows: u64,
     pub(super) metadata: HashMap<String, String>,
@@ -109,7 +109,7 @@ impl Table {
     /// # Errors
     /// Invalid if the object is not a table, or lacks the requested columns or rows; Unsupported if Arrow has
     /// no type for a column; others if something cannot be read.
-    pub fn of_object(object: &Object, options: &TableOptions) -> Result<Self> {
+    pub fn from_object(object: &Object, options: &TableOptions) -> Result<Self> {
         let found = find::table(object, options).map_err(|error| named(error, object))?;
         let rows = options.rows.clone().unwrap_or(0..found.rows);
         check_rows(&rows, found.rows).map_err(|error| named(error, object))?;
@@ -129,13 +129,13 @@ impl Table {
     /// Makes a table over an object of a file, which is opened by its path or URL.
     ///
     /// # Errors
-    /// As [`File::open_url`] and [`Table::of_object`].
+    /// As [`File::open_url`] and [`Table::from_object`].
     pub fn open(path_or_url: &str, object: &str, options: &TableOptions) -> Result<Self> {
         let file = File::open_url(path_or_url, &OpenOptions::default())?;
         let root = file.root()?.named("/");
         let object =
             if object.trim_matches('/').is_empty() { root } else { root.group()?.get(object.as_bytes())? };
-        Self::of_object(&object, options)
+        Self::from_object(&object, options)
     }
 
     /// Returns its schema.
@@ -183,7 +183,7 @@ impl Table {
     /// Returns the size of the elements of its columns in bytes, as stored without filters.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.0.bytes_of(1).saturating_mul(self.rows())
+        self.0.dataset_bytes(1).saturating_mul(self.rows())
     }
 
     /// Returns a reader of its rows in batches.
@@ -256,7 +256,7 @@ impl fmt::Debug for Table {
 
 impl Inner {
     /// Returns the size in bytes of `rows` rows of the datasets of its columns.
-    pub(super) fn bytes_of(&self, rows: usize) -> u64 {
+    pub(super) fn dataset_bytes(&self, rows: usize) -> u64 {
         let used = self.stored.iter().enumerate();
         let used = used.filter(|(number, _)| self.columns.iter().any(|column| column.stored == *number));
         let row = used.fold(0_u64, |sum, (_, stored)| sum.saturating_add(stored.row as u64));
@@ -264,7 +264,7 @@ impl Inner {
     }
 }
 
-impl Stored {
+impl StoredDataset {
     /// Makes a dataset's entry, and returns its number of rows.
     pub(super) fn new(dataset: Dataset) -> Result<(Self, u64)> {
         let size = dataset
@@ -278,7 +278,7 @@ impl Stored {
             row.ok_or_else(|| named(Error::limit("a row larger than the address space"), dataset.object()))?;
         let rows = match dataset.dataspace() {
             Dataspace::Null => 0,
-            _ if super::schemes::stands_for_nothing(&dataset)? => 0,
+            _ if super::table_conventions::is_empty_placeholder(&dataset)? => 0,
             _ => dataset.dims().first().copied().unwrap_or(1),
         };
         Ok((Self { dataset, row }, rows))
@@ -316,9 +316,10 @@ fn check_rows(rows: &Range<u64>, count: u64) -> Result<()> {
 }
 
 fn no_column(name: &str, fields: &arrow_schema::Fields) -> Error {
-    const FEW: usize = 20;
-    let mut names: Vec<&str> = fields.iter().take(FEW).map(|field| field.name().as_str()).collect();
-    if fields.len() > FEW {
+    const MAX_LISTED_NAMES: usize = 20;
+    let mut names: Vec<&str> =
+        fields.iter().take(MAX_LISTED_NAMES).map(|field| field.name().as_str()).collect();
+    if fields.len() > MAX_LISTED_NAMES {
         names.push("…");
     }
     let message = format!("no column of the name `{name}`; there are: {}", names.join(", "));

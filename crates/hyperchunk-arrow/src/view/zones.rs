@@ -47,11 +47,11 @@ impl Table {
     /// # Errors
     /// NotFound if a column does not exist; errors of [`Dataset::row_zones`].
     pub fn zones(&self, columns: &[&str]) -> Result<Option<Zones>> {
-        let chosen = self.select(columns)?;
-        let inner = &*chosen.0;
+        let selected = self.select(columns)?;
+        let inner = &*selected.0;
         let mut known = Vec::new();
         for column in &inner.columns {
-            if let Some(found) = of_column(inner, column)? {
+            if let Some(found) = column_zones(inner, column)? {
                 known.push((column.kind.field().name().clone(), found));
             }
         }
@@ -64,7 +64,8 @@ impl Table {
         let mut ends: Vec<u64> = ends.collect();
         ends.sort_unstable();
         ends.dedup();
-        let columns = known.into_iter().map(|(name, found)| ZonedColumn { name, bounds: at(&found, &ends) });
+        let columns =
+            known.into_iter().map(|(name, found)| ZonedColumn { name, bounds: bounds_at(&found, &ends) });
         let columns = columns.collect();
         ends.iter_mut().for_each(|end| *end -= inner.rows.start);
         Ok(Some(Zones { ends, columns, bytes_scanned }))
@@ -85,13 +86,13 @@ impl Inner {
 }
 
 /// Returns the statistics of a column.
-fn of_column(table: &Inner, column: &Column) -> Result<Option<RowZones>> {
+fn column_zones(table: &Inner, column: &Column) -> Result<Option<RowZones>> {
     let Some(dataset) = table.numbers(column) else { return Ok(None) };
     dataset.row_zones(table.rows.clone()).map_err(|error| named(error, dataset.object()))
 }
 
 /// Returns the bounds for each zone; the given ends include all ends of the column's own zones.
-fn at(found: &RowZones, ends: &[u64]) -> Vec<Option<Bounds>> {
+fn bounds_at(found: &RowZones, ends: &[u64]) -> Vec<Option<Bounds>> {
     let mut zones = found.zones.iter().peekable();
     let bounds = ends.iter().map(|end| {
         let bounds = zones.peek().and_then(|zone| zone.bounds);

@@ -2,7 +2,7 @@
 
 use crate::Outcome;
 use clap::Args;
-use hyperchunk_arrow::dual::{self, Checked};
+use hyperchunk_arrow::dual::{self, CheckReport};
 use hyperchunk_udf::escape::escape;
 use serde_json::json;
 use std::path::PathBuf;

@@ -5,8 +5,8 @@ use crate::progress::{self, Progress};
 use crate::source::SourceOptions;
 use clap::{Args, ValueEnum};
 use hyperchunk::output;
-use hyperchunk_arrow::transfer::{Export, ExportOptions, Exported, Format};
-use hyperchunk_arrow::{Cells, Compounds, Enums, Half, Look, Strings};
+use hyperchunk_arrow::transfer::{Export, ExportOptions, ExportSummary, Format};
+use hyperchunk_arrow::{Cells, Compounds, ConversionOptions, Enums, Half, Strings};
 use hyperchunk_udf::escape::escape;
 use serde_json::json;
 use std::cell::RefCell;
@@ -112,29 +112,29 @@ enum CompoundsLook {
 
 impl Arguments {
     fn options(&self) -> ExportOptions {
-        let mut look = Look::default();
-        look.cells = match self.cells {
+        let mut conversion = ConversionOptions::default();
+        conversion.cells = match self.cells {
             CellsLook::Tensor => Cells::Tensor,
             CellsLook::List => Cells::List,
         };
-        look.strings = match self.strings {
+        conversion.strings = match self.strings {
             StringsLook::Text => Strings::Text,
             StringsLook::Stored => Strings::Stored,
         };
-        look.half = match self.half {
+        conversion.half = match self.half {
             HalfLook::Float16 => Half::Float16,
             HalfLook::Float32 => Half::Float32,
         };
-        look.enums = match self.enums {
+        conversion.enums = match self.enums {
             EnumsLook::Values => Enums::Values,
             EnumsLook::Dictionary => Enums::Dictionary,
         };
-        look.compounds = match self.compounds {
+        conversion.compounds = match self.compounds {
             CompoundsLook::Columns => Compounds::Columns,
             CompoundsLook::Struct => Compounds::Struct,
         };
         let mut options = ExportOptions::default();
-        options.look = look;
+        options.conversion = conversion;
         options.replace = self.overwrite;
         options.keep_going = self.keep_going;
         options.most_bytes = self.most_bytes;
@@ -192,7 +192,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     Ok(())
 }
 
-fn report(out: &Path, exported: &Exported, seconds: f64) {
+fn report(out: &Path, exported: &ExportSummary, seconds: f64) {
     for note in &exported.notes {
         crate::print_message(&format!("note: {note}"));
     }
@@ -207,7 +207,7 @@ fn report(out: &Path, exported: &Exported, seconds: f64) {
     );
 }
 
-fn as_json(out: &Path, exported: &Exported, seconds: f64) -> serde_json::Value {
+fn as_json(out: &Path, exported: &ExportSummary, seconds: f64) -> serde_json::Value {
     let missing = exported.missing.iter().map(|(path, why)| json!({ "path": path, "why": why }));
     json!({
         "out": out.to_string_lossy(),

@@ -3,8 +3,8 @@
 use crate::Outcome;
 use crate::progress::{self, Progress};
 use clap::{Args, ValueEnum};
-use hyperchunk::encode::Oldest;
-use hyperchunk_arrow::transfer::{ImportOptions, Imported, import};
+use hyperchunk::encode::LibVersion;
+use hyperchunk_arrow::transfer::{ImportOptions, ImportSummary, import};
 use hyperchunk_udf::escape::escape;
 use serde_json::json;
 use std::cell::RefCell;
@@ -61,9 +61,9 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     options.name.clone_from(&arguments.name);
     options.compound = arguments.compound;
     options.oldest = match arguments.libver {
-        Version::V18 => Oldest::V18,
-        Version::V110 => Oldest::V110,
-        Version::V200 => Oldest::V200,
+        Version::V18 => LibVersion::V18,
+        Version::V110 => LibVersion::V110,
+        Version::V200 => LibVersion::V200,
     };
     let progress = RefCell::new(Progress::new(size(&arguments.source)));
     let add = |bytes| progress.borrow_mut().add(bytes);
@@ -102,7 +102,7 @@ fn size(path: &Path) -> u64 {
     total
 }
 
-fn as_json(out: &Path, imported: &Imported, seconds: f64) -> serde_json::Value {
+fn as_json(out: &Path, imported: &ImportSummary, seconds: f64) -> serde_json::Value {
     json!({
         "out": out.to_string_lossy(),
         "groups": imported.groups,

@@ -10,7 +10,7 @@ use crate::progress;
 use crate::source::{SourceOptions, Target};
 use clap::Args;
 use hyperchunk::model::ObjectKind;
-use hyperchunk::select::Choice;
+use hyperchunk::select::Selection;
 use hyperchunk::slabs::{Steps, slabs, slabs_of};
 use hyperchunk::{Dataset, Error, File, Object};
 use value::{Printer, Style};

@@ -3,7 +3,7 @@
 use crate::describe;
 use crate::json::Text;
 use hyperchunk::convert::{Conversion, memory_type};
-use hyperchunk::model::{ByteOrder, Class, Datatype, ReferenceKind, Selection, StringPadding};
+use hyperchunk::model::{ByteOrder, Class, Datatype, ReferenceKind, StoredSelection, StringPadding};
 use hyperchunk::{Error, File, Sequences};
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -235,8 +235,8 @@ fn add_selection(text: &mut String, selection: &Selection) {
         format!("({})", coordinates.join(","))
     };
     let parts: Vec<String> = match selection {
-        Selection::None => Vec::new(),
-        Selection::All => {
+        StoredSelection::None => Vec::new(),
+        StoredSelection::All => {
             text.push_str(" {all}");
             return;
         }
@@ -244,21 +244,21 @@ fn add_selection(text: &mut String, selection: &Selection) {
             let _ = write!(text, " {{{} points}}", coordinates.len() / (*rank).max(1));
             return;
         }
-        Selection::Points { rank, coordinates } => {
+        StoredSelection::Points { rank, coordinates } => {
             coordinates.chunks_exact((*rank).max(1)).map(point).collect()
         }
         Selection::Blocks { rank, corners } if corners.len() > MAX_LISTED_COORDINATES => {
             let _ = write!(text, " {{{} blocks}}", corners.len() / (2 * rank).max(1));
             return;
         }
-        Selection::Blocks { rank, corners } => {
+        StoredSelection::Blocks { rank, corners } => {
             let block = |corners: &[u64]| {
                 let (first, last) = corners.split_at(corners.len() / 2);
                 format!("{}-{}", point(first), point(last))
             };
             corners.chunks_exact((2 * rank).max(1)).map(block).collect()
         }
-        Selection::Regular(slabs) => {
+        StoredSelection::Regular(slabs) => {
             let count =
                 slabs.iter().fold(1_u64, |product, slab| product.saturating_mul(slab.count.unwrap_or(1)));
             if count.saturating_mul(2 * slabs.len() as u64) > MAX_LISTED_COORDINATES as u64 {

@@ -121,7 +121,7 @@ pub(crate) struct Results {
 pub(super) fn results(arguments: &Results) -> Outcome {
     let manifest = summary::epoch(&arguments.file, arguments.epoch)?;
     let name = format!("/{}", arguments.dataset.trim_matches('/'));
-    let all = summary::of(&arguments.file, &manifest, name.as_bytes())?;
+    let all = summary::summaries(&arguments.file, &manifest, name.as_bytes())?;
     if arguments.json {
         let rows = all.iter().map(|summary| {
             let found = summary.results.groups.iter().flat_map(|group| &group.found);
@@ -297,8 +297,8 @@ pub(super) fn add(arguments: &Add) -> Outcome {
         merge,
     };
     let backend = backend(&arguments.source, arguments.backend.as_deref())?;
-    let making = Making { backend, source: &source, declaration, unsigned: arguments.unsigned };
-    let analysis = make(&making).map_err(|error| error.about(arguments.source.display().to_string()))?;
+    let options = AnalysisOptions { backend, source: &source, declaration, unsigned: arguments.unsigned };
+    let analysis = make(&options).map_err(|error| error.about(arguments.source.display().to_string()))?;
     announce(&arguments.file, &analysis, true)?;
     say!("{}: {} analyses data written from now on", analysis.id, escape(&analysis.declaration.name, 100));
     Ok(())

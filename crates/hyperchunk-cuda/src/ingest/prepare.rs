@@ -232,7 +232,7 @@ fn lz4(stored: &mut [u8], task: &Task<'_>) -> Option<PreparedTask> {
 mod tests {
     use super::*;
     use crate::ingest::geometry::Copy;
-    use hyperchunk_format::codec::{Codec as _, EncodeContext, Encoded, Snappy};
+    use hyperchunk_format::codec::{Codec as _, EncodeContext, EncodeOutcome, Snappy};
 
     fn task(raw: usize) -> Task<'static> {
         let how = Conversion::Gpu { algorithm: None, shuffle: None, fletcher32: false };
@@ -294,7 +294,7 @@ mod tests {
         let chunk: Vec<u8> = (0..5000_u32).map(|i| (i / 40) as u8).collect();
         let context = EncodeContext { parameters: &[2048], optional: false };
         let mut stored = Vec::new();
-        let Encoded::Written(size) = Snappy.encode(&chunk, &mut stored, &context).unwrap() else {
+        let EncodeOutcome::Written(size) = Snappy.encode(&chunk, &mut stored, &context).unwrap() else {
             panic!("refused")
         };
         stored.truncate(size);

@@ -7,7 +7,7 @@
 use super::shuffle::{Weaver, shuffle_with, unshuffle_with};
 
 /// Number of bytes of each plane processed at a time.
-const WIDTH: usize = 128;
+const STRIPE_BYTES: usize = 128;
 
 /// Conversion from bit planes to elements; keeps its buffers.
 #[derive(Debug, Default)]
@@ -26,13 +26,15 @@ impl Joiner {
         if row == 0 {
             return;
         }
-        for (start, out) in (0..row).step_by(WIDTH).zip(elements.chunks_mut(eight.saturating_mul(WIDTH))) {
-            let width = row.saturating_sub(start).min(WIDTH);
+        for (start, out) in
+            (0..row).step_by(STRIPE_BYTES).zip(elements.chunks_mut(eight.saturating_mul(STRIPE_BYTES)))
+        {
+            let width = row.saturating_sub(start).min(STRIPE_BYTES);
             let end = start.saturating_add(width);
             self.bytes.resize(width.saturating_mul(eight), 0);
             let planes = planes.chunks_exact(row.saturating_mul(8));
             for (planes, to) in planes.zip(self.bytes.chunks_exact_mut(width.saturating_mul(8))) {
-                let mut rows = [[0; WIDTH]; 8];
+                let mut rows = [[0; STRIPE_BYTES]; 8];
                 for (to, plane) in rows.iter_mut().zip(planes.chunks_exact(row)) {
                     copy(plane.get(start..end).unwrap_or_default(), to);
                 }
@@ -69,15 +71,15 @@ impl Splitter {
             return;
         }
         let elements = elements.get(..row.saturating_mul(eight)).unwrap_or_default();
-        let steps = (0..row).step_by(WIDTH);
-        for (start, from) in steps.zip(elements.chunks(eight.saturating_mul(WIDTH))) {
-            let width = row.saturating_sub(start).min(WIDTH);
+        let steps = (0..row).step_by(STRIPE_BYTES);
+        for (start, from) in steps.zip(elements.chunks(eight.saturating_mul(STRIPE_BYTES))) {
+            let width = row.saturating_sub(start).min(STRIPE_BYTES);
             let end = start.saturating_add(width);
             self.bytes.resize(from.len(), 0);
             shuffle_with(&mut self.weaver, from, &mut self.bytes, size);
             let planes = planes.chunks_exact_mut(row.saturating_mul(8));
             for (planes, from) in planes.zip(self.bytes.chunks_exact(width.saturating_mul(8))) {
-                let mut rows = [[0; WIDTH]; 8];
+                let mut rows = [[0; STRIPE_BYTES]; 8];
                 // Zero bytes: the upper bytes of small numbers.
                 if from.iter().fold(0, |all, byte| all | byte) == 0 {
                     for plane in planes.chunks_exact_mut(row) {
@@ -102,7 +104,7 @@ impl Splitter {
 
 /// Copies the available bytes, mostly whole rows.
 #[inline]
-fn copy(from: &[u8], to: &mut [u8; WIDTH]) {
+fn copy(from: &[u8], to: &mut [u8; STRIPE_BYTES]) {
     match from.try_into() {
         Ok(row) => *to = row,
         Err(_) => to.iter_mut().zip(from).for_each(|(to, from)| *to = *from),
@@ -116,14 +118,14 @@ fn copy(from: &[u8], to: &mut [u8; WIDTH]) {
     clippy::indexing_slicing,
     reason = "the arrays are of constant size; iterators over eight are not made wide"
 )]
-fn transpose(rows: &mut [[u8; WIDTH]; 8]) {
+fn transpose(rows: &mut [[u8; STRIPE_BYTES]; 8]) {
     let exchange = |a: &mut u64, b: &mut u64, shift: u32, mask: u64| {
         let differ = ((*a >> shift) ^ *b) & mask;
         *b ^= differ;
         *a ^= differ << shift;
     };
     let [a, b, c, d, e, f, g, h] = rows.each_mut().map(|row| row.as_chunks_mut::<8>().0);
-    for at in 0..WIDTH / 8 {
+    for at in 0..STRIPE_BYTES / 8 {
         let mut words = [a[at], b[at], c[at], d[at], e[at], f[at], g[at], h[at]].map(u64::from_le_bytes);
         let [p, q, r, s, t, u, v, w] = &mut words;
         for (p, q) in [(&mut *p, &mut *q), (&mut *r, &mut *s), (&mut *t, &mut *u), (&mut *v, &mut *w)] {

@@ -48,7 +48,7 @@ pub(super) fn check_length(input: &[u8], count: u32, bits: u64) -> Result<()> {
 }
 
 /// Number of values unpacked at a time.
-const BLOCK: usize = 128;
+const BLOCK_VALUES: usize = 128;
 
 /// Unpacks consecutive numbers of `width` bits, from bit `at` of the input on, applies `map`, and writes them
 /// as elements of `size` bytes (1 to 8). The input must be long enough for all elements.
@@ -57,8 +57,8 @@ pub(super) fn unpack(
     (output, size, order): (&mut [u8], usize, Order),
     map: impl Fn(u64) -> u64,
 ) {
-    let mut values = [0; BLOCK];
-    for elements in output.chunks_mut(size.max(1).wrapping_mul(BLOCK)) {
+    let mut values = [0; BLOCK_VALUES];
+    for elements in output.chunks_mut(size.max(1).wrapping_mul(BLOCK_VALUES)) {
         let count = elements.len().checked_div(size).unwrap_or(0);
         let values = values.get_mut(..count).unwrap_or_default();
         numbers((input, at, width), values, |to, value| *to = value);
@@ -203,8 +203,8 @@ pub(super) fn pack(
 /// Calls `with` with each element of `size` bytes (1 to 8) as a number.
 #[inline]
 pub(super) fn each((elements, size, order): (&[u8], usize, Order), mut with: impl FnMut(u64)) {
-    let mut values = [0; BLOCK];
-    for elements in elements.chunks(size.max(1).wrapping_mul(BLOCK)) {
+    let mut values = [0; BLOCK_VALUES];
+    for elements in elements.chunks(size.max(1).wrapping_mul(BLOCK_VALUES)) {
         let count = elements.len().checked_div(size).unwrap_or(0);
         let values = values.get_mut(..count).unwrap_or_default();
         load(elements, values, size, order);

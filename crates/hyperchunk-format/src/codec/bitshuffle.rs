@@ -5,7 +5,7 @@
 //! block (0: derived from the size of an element), the compression, its level.
 
 use super::bit_planes::{Joiner, Splitter};
-use super::{Codec, Context, EncodeContext, Encoded, lz4, zstd};
+use super::{Codec, Context, EncodeContext, EncodeOutcome, lz4, zstd};
 use crate::thread_state::with_state;
 use crate::{Cursor, Error, ErrorKind, Result};
 use std::cell::RefCell;
@@ -13,7 +13,7 @@ use std::cell::RefCell;
 /// Target size in bytes of a block without compression.
 const BLOCK_BYTES: usize = 8192;
 /// Minimum number of elements in a default block.
-const FEWEST: usize = 128;
+const MIN_BLOCK_ELEMENTS: usize = 128;
 
 thread_local! {
     /// Splitter, and buffer for the planes of a block.
@@ -62,17 +62,22 @@ impl Codec for Bitshuffle {
         blocks(&mut cursor, output, element, block_bytes(block, element)?, compression)
     }
 
-    fn encode(&self, input: &[u8], output: &mut Vec<u8>, context: &EncodeContext<'_>) -> Result<Encoded> {
+    fn encode(
+        &self,
+        input: &[u8],
+        output: &mut Vec<u8>,
+        context: &EncodeContext<'_>,
+    ) -> Result<EncodeOutcome> {
         let element = element_size(context.parameters)?;
         let block = block_bytes(parameter(context.parameters, 3), element)?;
         if input.len().checked_rem(element) != Some(0) {
-            return Ok(Encoded::Refused);
+            return Ok(EncodeOutcome::Refused);
         }
         match compression(context.parameters) {
             Compression::None => {
                 let room = context.room(output, input.len())?;
                 with_state(&SPLITTER, |(splitter, _)| split(splitter, input, room, element, block));
-                Ok(Encoded::Written(input.len()))
+                Ok(EncodeOutcome::Written(input.len()))
             }
             Compression::Lz4 => {
                 compressed(input, output, context, (element, block), lz4::bound(block), lz4::compress)
@@ -124,7 +129,7 @@ fn compression(parameters: &[u32]) -> Compression {
 /// Returns the default number of elements in a block.
 fn default_block(element: usize) -> usize {
     let fitting = BLOCK_BYTES.checked_div(element).unwrap_or(0);
-    (fitting & !7).max(FEWEST)
+    (fitting & !7).max(MIN_BLOCK_ELEMENTS)
 }
 
 /// Decodes `output` block by block. The last block has a multiple of eight elements; the rest is stored
@@ -186,7 +191,7 @@ fn compressed(
     (element, block): (usize, usize),
     bound: usize,
     compress: impl Fn(&[u8], &mut [u8]) -> Result<usize>,
-) -> Result<Encoded> {
+) -> Result<EncodeOutcome> {
     let mut frame = lz4::Frame::new(output, input.len(), block, bound, context)?;
     let end = input.len().saturating_sub(loose_bytes(input.len(), element));
     let (elements, loose) = input.split_at_checked(end).unwrap_or((input, &[]));
@@ -204,7 +209,7 @@ fn compressed(
     if !frame.in_vain {
         frame.put(loose);
     }
-    Ok(if frame.in_vain { Encoded::Refused } else { Encoded::Written(frame.at) })
+    Ok(if frame.in_vain { EncodeOutcome::Refused } else { EncodeOutcome::Written(frame.at) })
 }
 
 #[cold]

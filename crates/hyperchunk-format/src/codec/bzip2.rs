@@ -1,14 +1,14 @@
 //! bzip2 (307): one stream a chunk. Source: the format's description in bzip2's manual. The parameter, the
 //! size of a block in units of 100,000 bytes, is only used for encoding.
 
-use super::{Codec, Context, EncodeContext, Encoded};
+use super::{Codec, Context, EncodeContext, EncodeOutcome};
 use crate::{Error, ErrorKind, Result};
 use bzip2::{Action, Compress, Compression, Decompress, Status};
 
 /// Minimum growth of the buffer if the size is unknown.
-const STEP: usize = 1 << 16;
+const MIN_GROWTH_BYTES: usize = 1 << 16;
 /// Default size of a block.
-const DEFAULT_BLOCK: u32 = 9;
+const DEFAULT_LEVEL: u32 = 9;
 
 /// bzip2 codec.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl Codec for Bzip2 {
                 Status::MemNeeded => return Err(Error::limit("no memory for bzip2")),
                 _ if output.len() == output.capacity() => {
                     // One byte above the limit reveals that the output is too long.
-                    let more = output.len().saturating_add(output.len().max(STEP));
+                    let more = output.len().saturating_add(output.len().max(MIN_GROWTH_BYTES));
                     size = more.min(context.limit.saturating_add(1));
                 }
                 _ if state.total_in() == read && output.len() == written => {
@@ -56,9 +56,14 @@ impl Codec for Bzip2 {
         }
     }
 
-    fn encode(&self, input: &[u8], output: &mut Vec<u8>, context: &EncodeContext<'_>) -> Result<Encoded> {
+    fn encode(
+        &self,
+        input: &[u8],
+        output: &mut Vec<u8>,
+        context: &EncodeContext<'_>,
+    ) -> Result<EncodeOutcome> {
         let block = match context.parameters.first() {
-            None => DEFAULT_BLOCK,
+            None => DEFAULT_LEVEL,
             Some(block @ 1..=9) => *block,
             Some(block) => return Err(Error::invalid(format!("a block size of {block}; there are 1 to 9"))),
         };
@@ -71,7 +76,7 @@ impl Codec for Bzip2 {
             let from = input.get(read..).unwrap_or_default();
             let to = room.get_mut(written..).unwrap_or_default();
             if to.is_empty() {
-                return Ok(Encoded::Refused);
+                return Ok(EncodeOutcome::Refused);
             }
             let status = state
                 .compress(from, to, Action::Finish)
@@ -80,10 +85,10 @@ impl Codec for Bzip2 {
             read = usize::try_from(state.total_in()).unwrap_or(usize::MAX);
             written = usize::try_from(state.total_out()).unwrap_or(usize::MAX);
             if matches!(status, Status::StreamEnd) {
-                return Ok(Encoded::Written(written));
+                return Ok(EncodeOutcome::Written(written));
             }
             if before == (read, written) {
-                return Ok(Encoded::Refused);
+                return Ok(EncodeOutcome::Refused);
             }
         }
     }

@@ -1,19 +1,19 @@
 //! Deflate (1): one zlib stream a chunk. Source: RFC 1950 and 1951. The only parameter, the level from 0 to
 //! 9, is only used for encoding.
 
-use super::{Codec, Context, EncodeContext, Encoded};
+use super::{Codec, Context, EncodeContext, EncodeOutcome};
 use crate::thread_state::with_state;
 use crate::{Error, ErrorKind, Result};
 use libdeflater::{CompressionLvl, Compressor, DecompressionError, Decompressor};
 use std::cell::RefCell;
 
 /// Maximum expansion of a deflate stream: two bits for 258 bytes.
-const MOST_A_BYTE: usize = 1032;
+const MAX_EXPANSION: usize = 1032;
 
 /// Default level, zlib's.
 const DEFAULT_LEVEL: i32 = 6;
 /// Highest level of zlib; libdeflate has higher ones.
-const MOST_LEVEL: i32 = 9;
+const MAX_LEVEL: i32 = 9;
 
 thread_local! {
     /// Last compressor used, with its level: creating one takes longer than compressing a small chunk.
@@ -40,7 +40,7 @@ impl Codec for Deflate {
 
     fn decode_over(&self, input: &[u8], output: &mut Vec<u8>, context: &Context<'_>) -> Result<()> {
         // Data after the stream are ignored, as in libhdf5.
-        let most = input.len().saturating_mul(MOST_A_BYTE).min(context.limit);
+        let most = input.len().saturating_mul(MAX_EXPANSION).min(context.limit);
         let guess = context.expected.unwrap_or_else(|| input.len().saturating_mul(4).max(1 << 16));
         let mut size = guess.min(most);
         loop {
@@ -64,7 +64,12 @@ impl Codec for Deflate {
         }
     }
 
-    fn encode(&self, input: &[u8], output: &mut Vec<u8>, context: &EncodeContext<'_>) -> Result<Encoded> {
+    fn encode(
+        &self,
+        input: &[u8],
+        output: &mut Vec<u8>,
+        context: &EncodeContext<'_>,
+    ) -> Result<EncodeOutcome> {
         let level = match context.parameters.first() {
             None => DEFAULT_LEVEL,
             Some(level) => i32::try_from(*level).unwrap_or(i32::MAX),
@@ -73,7 +78,7 @@ impl Codec for Deflate {
             let most = context.most(input, compressor.zlib_compress_bound(input.len()));
             let room = context.room(output, most)?;
             // The only error is lack of space, and without the optional flag there is enough.
-            Ok(compressor.zlib_compress(input, room).map_or(Encoded::Refused, Encoded::Written))
+            Ok(compressor.zlib_compress(input, room).map_or(EncodeOutcome::Refused, EncodeOutcome::Written))
         })
     }
 }
@@ -85,8 +90,8 @@ fn with_compressor<T>(level: i32, with: impl FnOnce(&mut Compressor) -> Result<T
         _ => {
             let checked = CompressionLvl::new(level)
                 .ok()
-                .filter(|_| level <= MOST_LEVEL)
-                .ok_or_else(|| Error::invalid(format!("level {level}; there are 0 to {MOST_LEVEL}")))?;
+                .filter(|_| level <= MAX_LEVEL)
+                .ok_or_else(|| Error::invalid(format!("level {level}; there are 0 to {MAX_LEVEL}")))?;
             with(&mut kept.insert((level, Compressor::new(checked))).1)
         }
     })
@@ -154,10 +159,10 @@ mod tests {
 
     /// Reader of a stream that runs in a thread-local destructor.
     #[cfg(feature = "blosc")]
-    struct Late(std::sync::mpsc::Sender<(bool, Option<usize>)>);
+    struct DestructorReader(std::sync::mpsc::Sender<(bool, Option<usize>)>);
 
     #[cfg(feature = "blosc")]
-    impl Drop for Late {
+    impl Drop for DestructorReader {
         fn drop(&mut self) {
             let gone = DECOMPRESSOR.try_with(|_| ()).is_err();
             let read = std::panic::catch_unwind(|| inflate(NINE, &mut [0; 9]).unwrap());
@@ -168,11 +173,11 @@ mod tests {
     #[cfg(feature = "blosc")]
     #[test]
     fn test_streams_in_chunks_are_read_at_exit() {
-        thread_local!(static LATE: RefCell<Option<Late>> = const { RefCell::new(None) });
+        thread_local!(static LATE: RefCell<Option<DestructorReader>> = const { RefCell::new(None) });
         let (sender, receiver) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
             // Thread-local values are destroyed in reverse order of first use.
-            LATE.set(Some(Late(sender)));
+            LATE.set(Some(DestructorReader(sender)));
             inflate(NINE, &mut [0; 9]).unwrap();
         });
         thread.join().unwrap();

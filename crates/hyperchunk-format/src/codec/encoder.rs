@@ -1,11 +1,11 @@
 //! Encoding of a chunk with a whole pipeline.
 
-use super::{Codec, EncodeContext, Encoded, lookup, registered};
+use super::{Codec, EncodeContext, EncodeOutcome, lookup, registered};
 use crate::model::Filter;
 use crate::{Error, ErrorKind, Result};
 
 /// Maximum number of filters in a pipeline: a chunk's mask has one bit for each.
-const MOST_FILTERS: usize = 32;
+const MAX_FILTERS: usize = 32;
 
 /// Pipeline encoder; keeps its buffers from chunk to chunk. Compressor state is kept by each thread.
 #[derive(Debug, Default)]
@@ -31,8 +31,8 @@ impl Encoder {
     /// MissingFilter for an unknown filter, Unsupported for one without an encoder, Invalid if its parameters
     /// are invalid or a mandatory filter cannot handle the chunk, Limit if memory is insufficient.
     pub fn encode<'a>(&'a mut self, pipeline: &[Filter], chunk: &'a [u8]) -> Result<(&'a [u8], u32)> {
-        if pipeline.len() > MOST_FILTERS {
-            let message = format!("a pipeline of {} filters; {MOST_FILTERS} are the most", pipeline.len());
+        if pipeline.len() > MAX_FILTERS {
+            let message = format!("a pipeline of {} filters; {MAX_FILTERS} are the most", pipeline.len());
             return Err(Error::invalid(message));
         }
         let (mut mask, mut copied, mut length) = (0_u32, false, chunk.len());
@@ -44,9 +44,9 @@ impl Encoder {
                 Some(codec) => apply(codec, filter, input, back),
                 None => Err(registered::missing(filter)),
             })? {
-                Encoded::Same => {}
-                Encoded::Refused => mask |= bit,
-                Encoded::Written(written) => {
+                EncodeOutcome::Same => {}
+                EncodeOutcome::Refused => mask |= bit,
+                EncodeOutcome::Written(written) => {
                     std::mem::swap(&mut self.front, &mut self.back);
                     length = written.min(self.front.len());
                     copied = true;
@@ -59,7 +59,7 @@ impl Encoder {
 }
 
 /// Applies one filter. The result is only `Refused` for an optional one.
-fn apply(codec: &dyn Codec, filter: &Filter, input: &[u8], output: &mut Vec<u8>) -> Result<Encoded> {
+fn apply(codec: &dyn Codec, filter: &Filter, input: &[u8], output: &mut Vec<u8>) -> Result<EncodeOutcome> {
     let context = EncodeContext { parameters: &filter.parameters, optional: filter.optional };
     let done = codec.encode(input, output, &context).map_err(|error| {
         // Only the parameters can be at fault.
@@ -72,14 +72,14 @@ fn apply(codec: &dyn Codec, filter: &Filter, input: &[u8], output: &mut Vec<u8>)
     match done {
         // A filter with a result of known size, such as a checksum, does not compress and so serves another
         // purpose.
-        Encoded::Written(length)
+        EncodeOutcome::Written(length)
             if filter.optional
                 && length >= input.len()
                 && codec.encoded_size(input.len(), &filter.parameters).is_none() =>
         {
-            Ok(Encoded::Refused)
+            Ok(EncodeOutcome::Refused)
         }
-        Encoded::Refused if !filter.optional => {
+        EncodeOutcome::Refused if !filter.optional => {
             let message = "it cannot take this chunk, or not make it smaller, and is not marked as optional";
             Err(Error::invalid(message).within(codec.name()))
         }

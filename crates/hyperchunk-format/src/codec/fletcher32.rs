@@ -1,7 +1,7 @@
 //! Fletcher32 (3): a checksum after the chunk's bytes. Source: the comments of HDF5's H5Zfletcher32.c and
 //! H5checksum.c.
 
-use super::{Codec, Context, EncodeContext, Encoded};
+use super::{Codec, Context, EncodeContext, EncodeOutcome};
 use crate::{Error, ErrorKind, Result};
 
 /// Fletcher32 codec.
@@ -26,13 +26,18 @@ impl Codec for Fletcher32 {
         checked(input).map(|bytes| Some(bytes.len()))
     }
 
-    fn encode(&self, input: &[u8], output: &mut Vec<u8>, context: &EncodeContext<'_>) -> Result<Encoded> {
+    fn encode(
+        &self,
+        input: &[u8],
+        output: &mut Vec<u8>,
+        context: &EncodeContext<'_>,
+    ) -> Result<EncodeOutcome> {
         let size = input.len().saturating_add(4);
         if let Some((to, sum)) = context.room(output, size)?.split_last_chunk_mut() {
             to.copy_from_slice(input);
             *sum = checksum(input).to_le_bytes();
         }
-        Ok(Encoded::Written(size))
+        Ok(EncodeOutcome::Written(size))
     }
 
     fn encoded_size(&self, size: usize, _: &[u32]) -> Option<usize> {
@@ -58,14 +63,14 @@ fn checked(input: &[u8]) -> Result<&[u8]> {
 /// Number of words summed in parallel.
 const LANES: usize = 16;
 /// Maximum number of rows without overflow of a lane: 65535 · n(n + 1) / 2 < 2³².
-const ROWS: usize = 256;
+const MAX_ROWS: usize = 256;
 
 /// Returns Fletcher's checksum of the big-endian 16-bit words; a last odd byte is the high half of another
 /// word.
 pub(super) fn checksum(bytes: &[u8]) -> u32 {
     let mut sums = Sums { first: 0, second: 0 };
     let (rows, rest) = bytes.as_chunks::<{ 2 * LANES }>();
-    for rows in rows.chunks(ROWS) {
+    for rows in rows.chunks(MAX_ROWS) {
         sums.add_rows(rows);
     }
     let (words, odd) = rest.as_chunks::<2>();
@@ -86,7 +91,7 @@ impl Sums {
         self.second = self.second.wrapping_add(self.first);
     }
 
-    /// Adds up to [`ROWS`] rows: first the two sums of each lane, then the lanes weighted by their positions.
+    /// Adds up to [`MAX_ROWS`] rows: first the two sums of each lane, then the lanes weighted by their positions.
     fn add_rows(&mut self, rows: &[[u8; 2 * LANES]]) {
         let (mut first, mut second) = ([0_u32; LANES], [0_u32; LANES]);
         for row in rows {

@@ -2,20 +2,20 @@
 //! Group's list of registered filters); *LZ4 Block Format Description*. The parameter, the size of a block (0
 //! for 1 GiB), is only used for encoding.
 
-use super::{Codec, Context, EncodeContext, Encoded};
+use super::{Codec, Context, EncodeContext, EncodeOutcome};
 use crate::thread_state::with_state;
 use crate::{Cursor, Error, ErrorKind, Result};
 use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
 use std::cell::RefCell;
 
 /// Maximum expansion of an LZ4 block.
-const MOST_A_BYTE: u64 = 255;
+const MAX_EXPANSION: u64 = 255;
 /// Default size of a block.
-const DEFAULT_BLOCK: usize = 1 << 30;
+const DEFAULT_BLOCK_BYTES: usize = 1 << 30;
 /// Maximum size of a block in LZ4.
-const LARGEST_BLOCK: usize = 0x7e00_0000;
+const MAX_BLOCK_BYTES: usize = 0x7e00_0000;
 /// Inputs below this size use smaller tables.
-const SMALL: usize = u16::MAX as usize;
+const SMALL_INPUT_BYTES: usize = u16::MAX as usize;
 
 thread_local! {
     /// Hash tables of the compressor, for small and for other inputs; kept because of their size.
@@ -42,7 +42,7 @@ impl Codec for Lz4 {
     fn decode_over(&self, input: &[u8], output: &mut Vec<u8>, context: &Context<'_>) -> Result<()> {
         let mut cursor = Cursor::new(input, "LZ4 chunk", 0);
         let (size, block) = header(&mut cursor)?;
-        if size.div_ceil(MOST_A_BYTE) > cursor.left() as u64 {
+        if size.div_ceil(MAX_EXPANSION) > cursor.left() as u64 {
             return Err(damaged("too little for the size that it declares"));
         }
         let output = context.room(output, size)?;
@@ -56,17 +56,22 @@ impl Codec for Lz4 {
         Ok(())
     }
 
-    fn encode(&self, input: &[u8], output: &mut Vec<u8>, context: &EncodeContext<'_>) -> Result<Encoded> {
+    fn encode(
+        &self,
+        input: &[u8],
+        output: &mut Vec<u8>,
+        context: &EncodeContext<'_>,
+    ) -> Result<EncodeOutcome> {
         let block = match context.parameters.first() {
             Some(size @ 1..) => usize::try_from(*size).unwrap_or(usize::MAX),
-            _ => DEFAULT_BLOCK,
+            _ => DEFAULT_BLOCK_BYTES,
         };
-        if block > LARGEST_BLOCK {
-            return Err(Error::invalid(format!("blocks of {block} bytes; {LARGEST_BLOCK} are the most")));
+        if block > MAX_BLOCK_BYTES {
+            return Err(Error::invalid(format!("blocks of {block} bytes; {MAX_BLOCK_BYTES} are the most")));
         }
         // Limit of the plugin.
         if input.len() > i32::MAX as usize {
-            return Ok(Encoded::Refused);
+            return Ok(EncodeOutcome::Refused);
         }
         let block = block.min(input.len()).max(1);
         let mut frame = Frame::new(output, input.len(), block, bound(block), context)?;
@@ -80,10 +85,10 @@ impl Codec for Lz4 {
                 Ok(from.len())
             })?;
             if frame.in_vain {
-                return Ok(Encoded::Refused);
+                return Ok(EncodeOutcome::Refused);
             }
         }
-        Ok(Encoded::Written(frame.at))
+        Ok(EncodeOutcome::Written(frame.at))
     }
 }
 
@@ -149,7 +154,7 @@ pub(super) fn bound(size: usize) -> usize {
 pub(super) fn compress(from: &[u8], to: &mut [u8]) -> Result<usize> {
     with_state(&TABLES, |tables| {
         let [small, large] = tables.get_or_insert_with(|| [CompressTable::small(), CompressTable::large()]);
-        let table = if from.len() < SMALL { small } else { large };
+        let table = if from.len() < SMALL_INPUT_BYTES { small } else { large };
         compress_into_with_table(from, to, table).map_err(|error| Error::limit(error.to_string()))
     })
 }

@@ -1,23 +1,23 @@
 //! LZF (32000): h5py's own filter. Source: h5py's description of its filter, and LibLZF's of its format.
 
-use super::{Codec, Context, EncodeContext, Encoded};
+use super::{Codec, Context, EncodeContext, EncodeOutcome};
 use crate::thread_state::with_state;
 use crate::{Error, ErrorKind, Result};
 use std::cell::RefCell;
 
 /// Maximum expansion: 3 bytes for 264.
-const MOST_A_BYTE: usize = 88;
+const MAX_EXPANSION: usize = 88;
 
 /// Maximum length of a run of literals, maximum length of a match, maximum distance of a match.
-const MOST_LITERALS: usize = 32;
-const LONGEST: usize = 264;
-const FARTHEST: usize = 8192;
+const MAX_LITERALS: usize = 32;
+const MAX_MATCH_BYTES: usize = 264;
+const MAX_DISTANCE_BYTES: usize = 8192;
 /// Number of bits of a hash.
 const HASH_BITS: u32 = 14;
 
 thread_local! {
     /// Last position of three bytes by hash, plus one.
-    static SEEN: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
+    static HASH_TABLE: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
 }
 
 /// LZF codec. Its third parameter is the size of a chunk.
@@ -38,7 +38,7 @@ impl Codec for Lzf {
     }
 
     fn decode_over(&self, input: &[u8], output: &mut Vec<u8>, context: &Context<'_>) -> Result<()> {
-        let most = input.len().saturating_mul(MOST_A_BYTE).min(context.limit);
+        let most = input.len().saturating_mul(MAX_EXPANSION).min(context.limit);
         let parameter = context.parameters.get(2).map(|size| usize::try_from(*size).unwrap_or(usize::MAX));
         let mut size = context.expected.or(parameter).unwrap_or(0).min(most);
         loop {
@@ -55,19 +55,24 @@ impl Codec for Lzf {
         }
     }
 
-    fn encode(&self, input: &[u8], output: &mut Vec<u8>, context: &EncodeContext<'_>) -> Result<Encoded> {
+    fn encode(
+        &self,
+        input: &[u8],
+        output: &mut Vec<u8>,
+        context: &EncodeContext<'_>,
+    ) -> Result<EncodeOutcome> {
         if u32::try_from(input.len()).is_err() {
-            return Ok(Encoded::Refused);
+            return Ok(EncodeOutcome::Refused);
         }
         // Literals alone need an additional byte for each 32.
-        let bound = input.len().saturating_add(input.len().div_ceil(MOST_LITERALS));
+        let bound = input.len().saturating_add(input.len().div_ceil(MAX_LITERALS));
         let room = context.room(output, context.most(input, bound))?;
-        let written = with_state(&SEEN, |seen| {
+        let written = with_state(&HASH_TABLE, |seen| {
             seen.clear();
             seen.resize(1 << HASH_BITS, 0);
             compress(input, room, seen)
         });
-        Ok(written.map_or(Encoded::Refused, Encoded::Written))
+        Ok(written.map_or(EncodeOutcome::Refused, EncodeOutcome::Written))
     }
 }
 
@@ -81,7 +86,8 @@ fn compress(input: &[u8], output: &mut [u8], seen: &mut [u32]) -> Option<usize> 
         let before =
             usize::try_from(std::mem::replace(slot, u32::try_from(at).ok()?.wrapping_add(1))).ok()?;
         let distance = at.wrapping_add(1).wrapping_sub(before);
-        if before == 0 || distance > FARTHEST || three(input, before.wrapping_sub(1)) != Some(here) {
+        if before == 0 || distance > MAX_DISTANCE_BYTES || three(input, before.wrapping_sub(1)) != Some(here)
+        {
             misses = misses.wrapping_add(1);
             at = at.wrapping_add(misses / 64).wrapping_add(1);
             continue;
@@ -119,7 +125,7 @@ fn hash(three: u32) -> usize {
 #[inline]
 fn common(input: &[u8], before: usize, at: usize) -> usize {
     let later = input.get(at..).unwrap_or_default();
-    let later = later.get(..LONGEST).unwrap_or(later);
+    let later = later.get(..MAX_MATCH_BYTES).unwrap_or(later);
     let earlier = input.get(before..).unwrap_or_default();
     let mut length = 0_usize;
     for (one, other) in earlier.as_chunks::<8>().0.iter().zip(later.as_chunks::<8>().0) {
@@ -135,7 +141,7 @@ fn common(input: &[u8], before: usize, at: usize) -> usize {
 
 /// Writes runs of literals; returns their end.
 fn put_literals(literals: &[u8], output: &mut [u8], mut at: usize) -> Option<usize> {
-    for run in literals.chunks(MOST_LITERALS) {
+    for run in literals.chunks(MAX_LITERALS) {
         let end = at.wrapping_add(run.len()).wrapping_add(1);
         let (control, to) = output.get_mut(at..end)?.split_first_mut()?;
         *control = u8::try_from(run.len().wrapping_sub(1)).ok()?;
@@ -206,15 +212,15 @@ fn decompress(mut input: &[u8], output: &mut [u8]) -> Result<Option<usize>> {
 /// Repeats `length` bytes from `distance` bytes before `at`. The source may overlap the target.
 #[inline]
 fn repeat(output: &mut [u8], at: usize, distance: usize, length: usize) {
-    const STEP: usize = 16;
+    const STEP_BYTES: usize = 16;
     let end = at.saturating_add(length);
-    if distance >= STEP && end.saturating_add(STEP) <= output.len() {
+    if distance >= STEP_BYTES && end.saturating_add(STEP_BYTES) <= output.len() {
         // Whole steps, past the end; later data overwrite the excess.
         let mut to = at;
         while to < end {
             let from = to.wrapping_sub(distance);
-            output.copy_within(from..from.wrapping_add(STEP), to);
-            to = to.wrapping_add(STEP);
+            output.copy_within(from..from.wrapping_add(STEP_BYTES), to);
+            to = to.wrapping_add(STEP_BYTES);
         }
         return;
     }

@@ -54,7 +54,7 @@ mod zstd;
 pub use encoder::Encoder;
 pub use filter::{PRESETS, Target, filter, preset};
 pub use pipeline::Decoder;
-pub use registry::{lookup, name_of, register_codec};
+pub use registry::{filter_name, lookup, register_codec};
 #[cfg(feature = "snappy")]
 pub use snappy::{Snappy, SnappyBlock, SnappyBlocks};
 
@@ -126,7 +126,7 @@ impl EncodeContext<'_> {
 
 /// Result of a filter's encoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Encoded {
+pub enum EncodeOutcome {
     /// Number of bytes written to the start of the output.
     Written(usize),
     /// Input is unchanged; the filter counts as applied.
@@ -177,7 +177,12 @@ pub trait Codec: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// Unsupported if the filter can only be decoded, Invalid if the parameters are invalid, Limit if memory
     /// is insufficient.
-    fn encode(&self, input: &[u8], output: &mut Vec<u8>, context: &EncodeContext<'_>) -> Result<Encoded> {
+    fn encode(
+        &self,
+        input: &[u8],
+        output: &mut Vec<u8>,
+        context: &EncodeContext<'_>,
+    ) -> Result<EncodeOutcome> {
         let _ = (input, output, context);
         let message =
             format!("chunks with the filter {} ({}) can be read, but not written", self.name(), self.id());

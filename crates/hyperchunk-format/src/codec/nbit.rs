@@ -4,14 +4,14 @@
 mod encode;
 
 use super::bits::{Order, check_length, number, store_one, unpack};
-use super::{Codec, Context, EncodeContext, Encoded};
+use super::{Codec, Context, EncodeContext, EncodeOutcome};
 use crate::{Error, ErrorKind, Result};
 
 /// Maximum nesting depth of a datatype.
-const DEEPEST: u32 = 64;
+const MAX_DEPTH: u32 = 64;
 /// Maximum number of parts of a datatype. Since parts may be read repeatedly, their number could otherwise
 /// explode.
-const MOST_NODES: u32 = 1 << 17;
+const MAX_NODES: u32 = 1 << 17;
 
 /// N-bit codec. Its parameters describe the datatype, as a tree in depth-first order.
 #[derive(Debug)]
@@ -64,9 +64,14 @@ impl Codec for NBit {
         Ok(is_untouched(context.parameters)?.then_some(input.len()))
     }
 
-    fn encode(&self, input: &[u8], output: &mut Vec<u8>, context: &EncodeContext<'_>) -> Result<Encoded> {
+    fn encode(
+        &self,
+        input: &[u8],
+        output: &mut Vec<u8>,
+        context: &EncodeContext<'_>,
+    ) -> Result<EncodeOutcome> {
         if is_untouched(context.parameters)? {
-            Ok(Encoded::Same)
+            Ok(EncodeOutcome::Same)
         } else {
             encode::encode(input, output, context)
         }
@@ -127,7 +132,7 @@ struct Tree<'a> {
 impl<'a> Tree<'a> {
     /// Parses the number of elements and their datatype; also returns whether parts of it are lost.
     fn parse(parameters: &'a [u32]) -> Result<(u32, Node, bool)> {
-        let mut tree = Self { parameters, next: 2, left: MOST_NODES, went_back: false, misread: false };
+        let mut tree = Self { parameters, next: 2, left: MAX_NODES, went_back: false, misread: false };
         let (count, class) = (tree.take()?, tree.take()?);
         let node = tree.node(class, 0)?;
         Ok((count, node, tree.misread))
@@ -141,13 +146,13 @@ impl<'a> Tree<'a> {
 
     /// Parses a node of a class (1 to 4).
     fn node(&mut self, class: u32, depth: u32) -> Result<Node> {
-        if depth > DEEPEST {
-            return Err(Error::limit(format!("a datatype that nests deeper than {DEEPEST}")));
+        if depth > MAX_DEPTH {
+            return Err(Error::limit(format!("a datatype that nests deeper than {MAX_DEPTH}")));
         }
         self.left = self
             .left
             .checked_sub(1)
-            .ok_or_else(|| Error::limit(format!("a datatype of more than {MOST_NODES} parts")))?;
+            .ok_or_else(|| Error::limit(format!("a datatype of more than {MAX_NODES} parts")))?;
         let size = self.take()?;
         if size == 0 {
             return Err(wrong("a size of 0"));

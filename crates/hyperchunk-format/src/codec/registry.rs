@@ -54,7 +54,7 @@ pub fn register_codec(codec: Arc<dyn Codec>) {
 
 /// Returns the name of a filter: its codec's, which is libhdf5's, or the registered one.
 #[must_use]
-pub fn name_of(id: u16) -> Option<&'static str> {
+pub fn filter_name(id: u16) -> Option<&'static str> {
     lookup(id, |codec| codec.map(Codec::name)).or_else(|| super::registered::name(id))
 }
 
@@ -82,9 +82,9 @@ mod tests {
     }
 
     #[derive(Debug)]
-    struct Own(&'static str);
+    struct TestCodec(&'static str);
 
-    impl Codec for Own {
+    impl Codec for TestCodec {
         fn id(&self) -> u16 {
             40_000
         }
@@ -100,8 +100,8 @@ mod tests {
     fn the_last_one_registered_counts() {
         let name = || lookup(40_000, |codec| codec.map(Codec::name));
         assert_eq!(name(), None);
-        register_codec(Arc::new(Own("first")));
-        register_codec(Arc::new(Own("second")));
+        register_codec(Arc::new(TestCodec("first")));
+        register_codec(Arc::new(TestCodec("second")));
         assert_eq!(name(), Some("second"));
     }
 }

@@ -4,11 +4,11 @@
 mod encode;
 
 use super::bits::{Order, check_length, unpack};
-use super::{Codec, Context, EncodeContext, Encoded};
+use super::{Codec, Context, EncodeContext, EncodeOutcome};
 use crate::{Error, ErrorKind, Result};
 
 /// Size of the header, of which only 13 bytes are used.
-const HEADER: usize = 21;
+const HEADER_BYTES: usize = 21;
 
 /// Scale-offset codec.
 #[derive(Debug)]
@@ -42,10 +42,15 @@ impl Codec for ScaleOffset {
         Ok(Parameters::new(context.parameters)?.untouched.then_some(input.len()))
     }
 
-    fn encode(&self, input: &[u8], output: &mut Vec<u8>, context: &EncodeContext<'_>) -> Result<Encoded> {
+    fn encode(
+        &self,
+        input: &[u8],
+        output: &mut Vec<u8>,
+        context: &EncodeContext<'_>,
+    ) -> Result<EncodeOutcome> {
         let parameters = Parameters::new(context.parameters)?;
         if parameters.untouched {
-            return Ok(Encoded::Same);
+            return Ok(EncodeOutcome::Same);
         }
         encode::encode(input, output, &parameters, context)
     }
@@ -108,7 +113,7 @@ impl Parameters {
 /// Decodes `output`, whose length must match the parameters.
 fn decode(input: &[u8], output: &mut [u8], parameters: &Parameters) -> Result<()> {
     let damaged = |message: &str| Error::new(ErrorKind::Filter, message);
-    let Some((header, packed)) = input.split_first_chunk::<HEADER>() else {
+    let Some((header, packed)) = input.split_first_chunk::<HEADER_BYTES>() else {
         return Err(damaged("too short for its header"));
     };
     let [a, b, c, d, width, minimum @ ..] = *header;

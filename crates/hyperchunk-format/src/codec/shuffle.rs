@@ -1,7 +1,7 @@
 //! Shuffle (2): all first bytes of the elements, then all second bytes, and so on. Source: the comments of
 //! HDF5's H5Zshuffle.c.
 
-use super::{Codec, Context, EncodeContext, Encoded};
+use super::{Codec, Context, EncodeContext, EncodeOutcome};
 use crate::{Error, ErrorKind, Result};
 
 /// Shuffle codec. Its parameter is the size of an element; the bytes of an incomplete element stay at the
@@ -27,17 +27,22 @@ impl Codec for Shuffle {
         Ok(())
     }
 
-    fn encode(&self, input: &[u8], output: &mut Vec<u8>, context: &EncodeContext<'_>) -> Result<Encoded> {
+    fn encode(
+        &self,
+        input: &[u8],
+        output: &mut Vec<u8>,
+        context: &EncodeContext<'_>,
+    ) -> Result<EncodeOutcome> {
         let size = match element_size(context.parameters) {
             // HDF5 sets no parameter for variable-length elements, and skips the filter then.
-            Err(_) if context.optional => return Ok(Encoded::Refused),
+            Err(_) if context.optional => return Ok(EncodeOutcome::Refused),
             size => size?,
         };
         if size == 1 || input.len() / 2 < size {
-            return Ok(Encoded::Same);
+            return Ok(EncodeOutcome::Same);
         }
         shuffle(input, context.room(output, input.len())?, size);
-        Ok(Encoded::Written(input.len()))
+        Ok(EncodeOutcome::Written(input.len()))
     }
 
     fn kept(&self, input: &[u8], context: &Context<'_>) -> Result<Option<usize>> {
@@ -73,7 +78,7 @@ pub(super) fn unshuffle_with(weaver: &mut Weaver, from: &[u8], to: &mut [u8], si
     let (planes, left) = from.split_at_checked(end).unwrap_or((from, &[]));
     let (elements, left_to) = to.split_at_mut_checked(end).unwrap_or_default();
     left_to.copy_from_slice(left);
-    if count < FEW {
+    if count < MIN_BLOCKED_ELEMENTS {
         for (number, plane) in planes.chunks_exact(count).enumerate() {
             let bytes = elements.iter_mut().skip(number).step_by(size);
             bytes.zip(plane).for_each(|(to, from)| *to = *from);
@@ -81,7 +86,7 @@ pub(super) fn unshuffle_with(weaver: &mut Weaver, from: &[u8], to: &mut [u8], si
         return;
     }
     // Number of elements for which all bytes stay in the cache.
-    let block = CACHE.checked_div(size).unwrap_or(0).clamp(FEW, BLOCK);
+    let block = CACHE_BYTES.checked_div(size).unwrap_or(0).clamp(MIN_BLOCKED_ELEMENTS, BLOCK_ELEMENTS);
     let mut first = 0_usize;
     for elements in elements.chunks_mut(block.saturating_mul(size)) {
         let length = elements.len().checked_div(size).unwrap_or(0);
@@ -106,14 +111,14 @@ pub(super) fn shuffle_with(weaver: &mut Weaver, from: &[u8], to: &mut [u8], size
     let (elements, left) = from.split_at_checked(end).unwrap_or((from, &[]));
     let (planes, left_to) = to.split_at_mut_checked(end).unwrap_or_default();
     left_to.copy_from_slice(left);
-    if count < FEW {
+    if count < MIN_BLOCKED_ELEMENTS {
         for (number, plane) in planes.chunks_exact_mut(count).enumerate() {
             let bytes = elements.iter().skip(number).step_by(size);
             plane.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
         }
         return;
     }
-    let block = CACHE.checked_div(size).unwrap_or(0).clamp(FEW, BLOCK);
+    let block = CACHE_BYTES.checked_div(size).unwrap_or(0).clamp(MIN_BLOCKED_ELEMENTS, BLOCK_ELEMENTS);
     let mut first = 0_usize;
     for elements in elements.chunks(block.saturating_mul(size)) {
         let length = elements.len().checked_div(size).unwrap_or(0);
@@ -123,11 +128,11 @@ pub(super) fn shuffle_with(weaver: &mut Weaver, from: &[u8], to: &mut [u8], size
 }
 
 /// Minimum number of elements for which blocks pay off.
-const FEW: usize = 16;
+const MIN_BLOCKED_ELEMENTS: usize = 16;
 /// Maximum number of elements in a block.
-pub(super) const BLOCK: usize = 512;
+pub(super) const BLOCK_ELEMENTS: usize = 512;
 /// Approximate size in bytes of a block of large elements.
-const CACHE: usize = 1 << 15;
+const CACHE_BYTES: usize = 1 << 15;
 
 /// Byte planes: one byte of all elements, then the next byte.
 #[derive(Debug)]
@@ -180,19 +185,23 @@ impl PlanesMut<'_> {
 /// vectorize each step, which takes bytes from two rows alternately, but not steps over more rows.
 #[derive(Debug)]
 pub(super) struct Weaver {
-    twos: [[u8; 2 * BLOCK]; 2],
-    fours: [[u8; 4 * BLOCK]; 2],
-    eights: [u8; 8 * BLOCK],
+    twos: [[u8; 2 * BLOCK_ELEMENTS]; 2],
+    fours: [[u8; 4 * BLOCK_ELEMENTS]; 2],
+    eights: [u8; 8 * BLOCK_ELEMENTS],
 }
 
 impl Default for Weaver {
     fn default() -> Self {
-        Self { twos: [[0; 2 * BLOCK]; 2], fours: [[0; 4 * BLOCK]; 2], eights: [0; 8 * BLOCK] }
+        Self {
+            twos: [[0; 2 * BLOCK_ELEMENTS]; 2],
+            fours: [[0; 4 * BLOCK_ELEMENTS]; 2],
+            eights: [0; 8 * BLOCK_ELEMENTS],
+        }
     }
 }
 
 impl Weaver {
-    /// Interleaves eight rows, each of at most `BLOCK` bytes.
+    /// Interleaves eight rows, each of at most `BLOCK_ELEMENTS` bytes.
     #[cfg(any(feature = "bitshuffle", feature = "blosc"))]
     pub(super) fn eight(&mut self, rows: [&[u8]; 8], to: &mut [u8]) {
         weave8(rows, to, &mut self.twos, &mut self.fours);
@@ -281,7 +290,7 @@ fn weave2([even, odd]: [&[u8]; 2], to: &mut [u8]) {
     }
 }
 
-fn weave4([a, b, c, d]: [&[u8]; 4], to: &mut [u8], [even, odd]: &mut [[u8; 2 * BLOCK]; 2]) {
+fn weave4([a, b, c, d]: [&[u8]; 4], to: &mut [u8], [even, odd]: &mut [[u8; 2 * BLOCK_ELEMENTS]; 2]) {
     let even = start(even, a.len().wrapping_mul(2));
     let odd = start(odd, a.len().wrapping_mul(2));
     weave2([a, c], even);
@@ -292,8 +301,8 @@ fn weave4([a, b, c, d]: [&[u8]; 4], to: &mut [u8], [even, odd]: &mut [[u8; 2 * B
 fn weave8(
     [a, b, c, d, e, f, g, h]: [&[u8]; 8],
     to: &mut [u8],
-    twos: &mut [[u8; 2 * BLOCK]; 2],
-    [even, odd]: &mut [[u8; 4 * BLOCK]; 2],
+    twos: &mut [[u8; 2 * BLOCK_ELEMENTS]; 2],
+    [even, odd]: &mut [[u8; 4 * BLOCK_ELEMENTS]; 2],
 ) {
     let even = start(even, a.len().wrapping_mul(4));
     let odd = start(odd, a.len().wrapping_mul(4));
@@ -314,7 +323,7 @@ fn unweave2(from: &[u8], [even, odd]: [&mut [u8]; 2]) {
     }
 }
 
-fn unweave4(from: &[u8], [a, b, c, d]: [&mut [u8]; 4], [even, odd]: &mut [[u8; 2 * BLOCK]; 2]) {
+fn unweave4(from: &[u8], [a, b, c, d]: [&mut [u8]; 4], [even, odd]: &mut [[u8; 2 * BLOCK_ELEMENTS]; 2]) {
     let even = start(even, a.len().wrapping_mul(2));
     let odd = start(odd, a.len().wrapping_mul(2));
     unweave2(from, [even, odd]);
@@ -325,8 +334,8 @@ fn unweave4(from: &[u8], [a, b, c, d]: [&mut [u8]; 4], [even, odd]: &mut [[u8; 2
 fn unweave8(
     from: &[u8],
     [a, b, c, d, e, f, g, h]: [&mut [u8]; 8],
-    twos: &mut [[u8; 2 * BLOCK]; 2],
-    [even, odd]: &mut [[u8; 4 * BLOCK]; 2],
+    twos: &mut [[u8; 2 * BLOCK_ELEMENTS]; 2],
+    [even, odd]: &mut [[u8; 4 * BLOCK_ELEMENTS]; 2],
 ) {
     let even = start(even, a.len().wrapping_mul(4));
     let odd = start(odd, a.len().wrapping_mul(4));
@@ -388,9 +397,11 @@ mod tests {
                 let context = EncodeContext { parameters: &[size as u32], optional: true };
                 let mut output = vec![9; 77];
                 match Shuffle.encode(&bytes, &mut output, &context).unwrap() {
-                    Encoded::Written(written) => assert_eq!(output[..written], stored, "{size} {length}"),
-                    Encoded::Same => assert_eq!(bytes, stored, "{size} {length}"),
-                    Encoded::Refused => panic!("{size} {length}"),
+                    EncodeOutcome::Written(written) => {
+                        assert_eq!(output[..written], stored, "{size} {length}")
+                    }
+                    EncodeOutcome::Same => assert_eq!(bytes, stored, "{size} {length}"),
+                    EncodeOutcome::Refused => panic!("{size} {length}"),
                 }
             }
         }

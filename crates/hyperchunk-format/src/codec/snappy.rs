@@ -7,7 +7,7 @@
 //! preamble.
 
 use super::filter::SNAPPY_BLOCKS as BLOCKS;
-use super::{Codec, Context, EncodeContext, Encoded};
+use super::{Codec, Context, EncodeContext, EncodeOutcome};
 use crate::thread_state::with_state;
 use crate::{Cursor, Error, ErrorKind, Result};
 use snap::raw::max_compress_len;
@@ -15,11 +15,11 @@ use std::cell::RefCell;
 use std::ops::Range;
 
 /// Default size of a block, snappy-cuda's.
-const DEFAULT_BLOCK: u32 = 32 << 10;
+const DEFAULT_BLOCK_BYTES: u32 = 32 << 10;
 /// Maximum expansion of a Snappy stream: 3 bytes for 64.
-const MOST_A_BYTE: u64 = 22;
+const MAX_EXPANSION: u64 = 22;
 /// Size in bytes of a block's stored size.
-const SLOT: usize = 4;
+const SIZE_BYTES: usize = 4;
 
 thread_local! {
     /// Compressor, kept because of its size.
@@ -47,11 +47,11 @@ impl SnappyBlock {
     ///
     /// `None` for blocks of 256 MiB and more, whose preamble does not fit.
     #[must_use]
-    pub fn preamble(&self) -> Option<([u8; SLOT], usize)> {
+    pub fn preamble(&self) -> Option<([u8; SIZE_BYTES], usize)> {
         let (bytes, length) = varint(self.size);
         let preamble = bytes.get(..length)?;
-        let mut slot = [0; SLOT];
-        slot.get_mut(SLOT.checked_sub(length)?..)?.copy_from_slice(preamble);
+        let mut slot = [0; SIZE_BYTES];
+        slot.get_mut(SIZE_BYTES.checked_sub(length)?..)?.copy_from_slice(preamble);
         Some((slot, length))
     }
 }
@@ -77,7 +77,7 @@ impl<'a> SnappyBlocks<'a> {
         if block == 0 && size > 0 {
             return Err(damaged("blocks of no bytes"));
         }
-        if u64::from(size).div_ceil(MOST_A_BYTE) > cursor.left() as u64 {
+        if u64::from(size).div_ceil(MAX_EXPANSION) > cursor.left() as u64 {
             return Err(damaged("too little for the size that it declares"));
         }
         Ok(Self { stored, cursor, size, block, left: size })
@@ -150,22 +150,27 @@ impl Codec for Snappy {
         Ok(())
     }
 
-    fn encode(&self, input: &[u8], output: &mut Vec<u8>, context: &EncodeContext<'_>) -> Result<Encoded> {
+    fn encode(
+        &self,
+        input: &[u8],
+        output: &mut Vec<u8>,
+        context: &EncodeContext<'_>,
+    ) -> Result<EncodeOutcome> {
         let block = match context.parameters.first() {
-            None | Some(0) => DEFAULT_BLOCK,
+            None | Some(0) => DEFAULT_BLOCK_BYTES,
             Some(size) if BLOCKS.contains(size) => *size,
             Some(size) => {
                 let (least, most) = (BLOCKS.start(), BLOCKS.end());
                 return Err(Error::invalid(format!("blocks of {size} bytes; there are {least} to {most}")));
             }
         };
-        let Ok(size) = u32::try_from(input.len()) else { return Ok(Encoded::Refused) };
+        let Ok(size) = u32::try_from(input.len()) else { return Ok(EncodeOutcome::Refused) };
         let length = usize::try_from(block).unwrap_or(usize::MAX).min(input.len()).max(1);
-        let bound = max_compress_len(length).saturating_add(SLOT);
+        let bound = max_compress_len(length).saturating_add(SIZE_BYTES);
         // Once `most` is reached, no more blocks follow.
         let most = if context.optional { input.len() } else { usize::MAX };
         let blocks = input.len().div_ceil(length).saturating_mul(bound);
-        let room = blocks.min(most.saturating_add(bound)).saturating_add(2 * LONGEST);
+        let room = blocks.min(most.saturating_add(bound)).saturating_add(2 * MAX_VARINT_BYTES);
         let output = context.room(output, room)?;
         let mut at = 0;
         for (bytes, length) in [varint(size), varint(block)] {
@@ -175,10 +180,10 @@ impl Codec for Snappy {
         for from in input.chunks(length) {
             at = at.saturating_add(compress(from, output.get_mut(at..).unwrap_or_default())?);
             if at >= most {
-                return Ok(Encoded::Refused);
+                return Ok(EncodeOutcome::Refused);
             }
         }
-        Ok(if at >= most { Encoded::Refused } else { Encoded::Written(at) })
+        Ok(if at >= most { EncodeOutcome::Refused } else { EncodeOutcome::Written(at) })
     }
 }
 
@@ -187,7 +192,7 @@ fn compress(from: &[u8], to: &mut [u8]) -> Result<usize> {
     // The stream has a preamble of at most three bytes, which ends at the end of the stored size.
     let size = u32::try_from(from.len()).unwrap_or(u32::MAX);
     let (_, preamble) = varint(size);
-    let start = SLOT.saturating_sub(preamble);
+    let start = SIZE_BYTES.saturating_sub(preamble);
     let compress = |encoder: &mut Option<snap::raw::Encoder>| {
         encoder
             .get_or_insert_with(snap::raw::Encoder::new)
@@ -196,7 +201,7 @@ fn compress(from: &[u8], to: &mut [u8]) -> Result<usize> {
     let written = with_state(&ENCODER, compress).map_err(|error| Error::limit(error.to_string()))?;
     let stream = written.saturating_sub(preamble);
     put(to, 0, &u32::try_from(stream).unwrap_or(u32::MAX).to_le_bytes());
-    Ok(stream.saturating_add(SLOT))
+    Ok(stream.saturating_add(SIZE_BYTES))
 }
 
 /// Decompresses a block into `to`, which must be filled exactly.
@@ -221,12 +226,12 @@ fn put(to: &mut [u8], at: usize, bytes: &[u8]) {
 }
 
 /// Maximum length of a variable-length integer.
-const LONGEST: usize = 5;
+const MAX_VARINT_BYTES: usize = 5;
 
 /// Encodes a variable-length integer and returns its length: seven bits a byte, lowest first; the highest bit
 /// is set in all bytes except the last.
-fn varint(value: u32) -> ([u8; LONGEST], usize) {
-    let (mut bytes, mut rest, mut length) = ([0; LONGEST], value, 0_usize);
+fn varint(value: u32) -> ([u8; MAX_VARINT_BYTES], usize) {
+    let (mut bytes, mut rest, mut length) = ([0; MAX_VARINT_BYTES], value, 0_usize);
     for byte in &mut bytes {
         *byte = (rest & 0x7f) as u8;
         rest >>= 7;
@@ -241,7 +246,7 @@ fn varint(value: u32) -> ([u8; LONGEST], usize) {
 
 fn read_varint(cursor: &mut Cursor<'_>) -> Result<u32> {
     let mut value = 0_u64;
-    for shift in (0_u32..).step_by(7).take(LONGEST) {
+    for shift in (0_u32..).step_by(7).take(MAX_VARINT_BYTES) {
         let byte = cursor.u8()?;
         value |= u64::from(byte & 0x7f).unbounded_shl(shift);
         if byte & 0x80 == 0 {

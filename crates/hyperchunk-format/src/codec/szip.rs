@@ -6,7 +6,7 @@ mod coder;
 mod encoder;
 
 use super::bits::Order;
-use super::{Codec, Context, EncodeContext, Encoded};
+use super::{Codec, Context, EncodeContext, EncodeOutcome};
 use crate::{Error, ErrorKind, Result};
 use coder::Coder;
 use encoder::Encoder;
@@ -17,10 +17,10 @@ const MSB: u32 = 16;
 const NEAREST_NEIGHBOUR: u32 = 32;
 
 /// Maximum expansion: 9 to 11 bits for 64 blocks of 32 samples.
-const MOST_A_BYTE: u64 = 8192;
+const MAX_EXPANSION: u64 = 8192;
 
 /// Maximum number of blocks in a scan line, libaec's.
-const MOST_BLOCKS: usize = 4096;
+const MAX_LINE_BLOCKS: usize = 4096;
 
 /// Szip codec.
 #[derive(Debug)]
@@ -45,24 +45,29 @@ impl Codec for Szip {
             return Err(damaged("too short for its length"));
         };
         let length = u32::from_le_bytes(*length);
-        if u64::from(length) / MOST_A_BYTE > stream.len() as u64 {
+        if u64::from(length) / MAX_EXPANSION > stream.len() as u64 {
             return Err(damaged("shorter than any stream for its length"));
         }
         parameters.decode(stream, context.room(output, length.into())?)
     }
 
-    fn encode(&self, input: &[u8], output: &mut Vec<u8>, context: &EncodeContext<'_>) -> Result<Encoded> {
+    fn encode(
+        &self,
+        input: &[u8],
+        output: &mut Vec<u8>,
+        context: &EncodeContext<'_>,
+    ) -> Result<EncodeOutcome> {
         let parameters = Parameters::new(context.parameters)?;
         let unit = parameters.width.wrapping_mul(parameters.planes);
         let Some(length) =
             u32::try_from(input.len()).ok().filter(|_| input.len().checked_rem(unit) == Some(0))
         else {
-            return Ok(Encoded::Refused);
+            return Ok(EncodeOutcome::Refused);
         };
         let samples = input.len().checked_div(parameters.width).unwrap_or(0);
         let line = parameters.whole(parameters.line);
-        if line.checked_div(parameters.block).unwrap_or(0) > MOST_BLOCKS {
-            return Err(Error::invalid(format!("scan lines of more than {MOST_BLOCKS} blocks")));
+        if line.checked_div(parameters.block).unwrap_or(0) > MAX_LINE_BLOCKS {
+            return Err(Error::invalid(format!("scan lines of more than {MAX_LINE_BLOCKS} blocks")));
         }
         let mut samples_of_line = vec![0_u32; line];
         let lines = samples.div_ceil(parameters.line);
@@ -75,13 +80,13 @@ impl Codec for Szip {
             let wanted = parameters.line.min(samples.wrapping_sub(done));
             let (given, padding) = samples_of_line.split_at_mut_checked(wanted).unwrap_or_default();
             if !parameters.load(input, done, given) {
-                return Ok(Encoded::Refused);
+                return Ok(EncodeOutcome::Refused);
             }
             padding.fill(if parameters.predicted { given.last().copied().unwrap_or(0) } else { 0 });
             encoder.line(&mut samples_of_line);
             done = done.wrapping_add(wanted);
         }
-        Ok(Encoded::Written(encoder.finish().saturating_add(4)))
+        Ok(EncodeOutcome::Written(encoder.finish().saturating_add(4)))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Test support for codecs.
 
-use super::{Codec, Context, EncodeContext, Encoded};
+use super::{Codec, Context, EncodeContext, EncodeOutcome};
 use crate::Result;
 use std::time::{Duration, Instant};
 
@@ -62,9 +62,9 @@ pub(super) fn encoded(codec: &dyn Codec, bytes: &[u8], parameters: &[u32]) -> Re
     let encode = |mut output: Vec<u8>, optional| {
         let done = codec.encode(bytes, &mut output, &EncodeContext { parameters, optional })?;
         Ok(match done {
-            Encoded::Written(length) => Some(output[..length].to_vec()),
-            Encoded::Same => Some(bytes.to_vec()),
-            Encoded::Refused => None,
+            EncodeOutcome::Written(length) => Some(output[..length].to_vec()),
+            EncodeOutcome::Same => Some(bytes.to_vec()),
+            EncodeOutcome::Refused => None,
         })
     };
     let stored = encode(Vec::new(), false)?.expect("it may not be left out");

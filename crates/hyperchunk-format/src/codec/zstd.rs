@@ -1,18 +1,18 @@
 //! Zstandard (32015): one frame a chunk. Source: RFC 8878. The parameter, the level, is only used for
 //! encoding.
 
-use super::{Codec, Context, EncodeContext, Encoded};
+use super::{Codec, Context, EncodeContext, EncodeOutcome};
 use crate::thread_state::with_state;
 use crate::{Error, ErrorKind, Result};
 use std::cell::RefCell;
 use zstd::bulk::{Compressor, Decompressor};
 
 /// First output size to try if a frame does not store its size.
-const FIRST_GUESS: usize = 1 << 16;
+const FIRST_OUTPUT_BYTES: usize = 1 << 16;
 
 /// Default level, and highest level.
 const DEFAULT_LEVEL: i32 = 3;
-const MOST_LEVEL: i32 = 22;
+const MAX_LEVEL: i32 = 22;
 
 thread_local! {
     /// Compressor with its level.
@@ -39,7 +39,7 @@ impl Codec for Zstd {
 
     fn decode_over(&self, input: &[u8], output: &mut Vec<u8>, context: &Context<'_>) -> Result<()> {
         let declared = Decompressor::upper_bound(input);
-        let guess = context.expected.unwrap_or(FIRST_GUESS).min(context.limit);
+        let guess = context.expected.unwrap_or(FIRST_OUTPUT_BYTES).min(context.limit);
         let mut size = declared.unwrap_or(guess);
         loop {
             let to = context.room(output, size as u64)?;
@@ -50,19 +50,24 @@ impl Codec for Zstd {
                 }
                 // The output may have been too small. If not, decoding fails again at the limit.
                 Err(_) if declared.is_none() && size < context.limit => {
-                    size = size.saturating_mul(4).max(FIRST_GUESS).min(context.limit);
+                    size = size.saturating_mul(4).max(FIRST_OUTPUT_BYTES).min(context.limit);
                 }
                 Err(error) => return Err(error),
             }
         }
     }
 
-    fn encode(&self, input: &[u8], output: &mut Vec<u8>, context: &EncodeContext<'_>) -> Result<Encoded> {
+    fn encode(
+        &self,
+        input: &[u8],
+        output: &mut Vec<u8>,
+        context: &EncodeContext<'_>,
+    ) -> Result<EncodeOutcome> {
         // Nonexistent levels are clamped, as in the plugin.
         let level = context.parameters.first().map_or(DEFAULT_LEVEL, |level| level.cast_signed());
         let room = context.room(output, context.most(input, bound(input.len())))?;
-        let written = compress(input, room, level.clamp(1, MOST_LEVEL))?;
-        Ok(written.map_or(Encoded::Refused, Encoded::Written))
+        let written = compress(input, room, level.clamp(1, MAX_LEVEL))?;
+        Ok(written.map_or(EncodeOutcome::Refused, EncodeOutcome::Written))
     }
 }
 

@@ -11,7 +11,7 @@ use crate::model::{ByteOrder, Class, Datatype};
 pub(super) type Kernel = fn(&[u8], &mut [u8]);
 
 /// Number of elements buffered at a time.
-const BLOCK: usize = 128;
+const BLOCK_ELEMENTS: usize = 128;
 
 /// Number type of the processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,17 +120,17 @@ fn kernel<S: Load<N>, T: Store<M>, const N: usize, const M: usize>(from: &[u8], 
 
 /// Source number of `N` bytes, read as the widest type of its sort.
 trait Load<const N: usize> {
-    type Wide: Wide;
-    fn load(bytes: [u8; N]) -> Self::Wide;
+    type WideNumber: WideNumber;
+    fn load(bytes: [u8; N]) -> Self::WideNumber;
 }
 
 /// Target number of `N` bytes.
 trait Store<const N: usize> {
-    fn store<W: Wide>(value: W) -> [u8; N];
+    fn store<W: WideNumber>(value: W) -> [u8; N];
 }
 
 /// Type to which elements are widened on reading.
-trait Wide:
+trait WideNumber:
     Cast<i8>
     + Cast<i16>
     + Cast<i32>
@@ -144,9 +144,9 @@ trait Wide:
 {
 }
 
-impl Wide for i64 {}
-impl Wide for u64 {}
-impl Wide for f64 {}
+impl WideNumber for i64 {}
+impl WideNumber for u64 {}
+impl WideNumber for f64 {}
 
 /// Conversion by HDF5's rules.
 trait Cast<T> {
@@ -156,7 +156,7 @@ trait Cast<T> {
 macro_rules! number {
     ($($number:ident, $size:literal, $wide:ident;)*) => { $(
         impl Load<$size> for $number {
-            type Wide = $wide;
+            type WideNumber = $wide;
             #[inline]
             fn load(bytes: [u8; $size]) -> $wide {
                 $wide::from($number::from_le_bytes(bytes))
@@ -164,7 +164,7 @@ macro_rules! number {
         }
         impl Store<$size> for $number {
             #[inline]
-            fn store<W: Wide>(value: W) -> [u8; $size] {
+            fn store<W: WideNumber>(value: W) -> [u8; $size] {
                 Cast::<$number>::cast(value).to_le_bytes()
             }
         }
@@ -254,10 +254,10 @@ impl Pair {
             let Some(from) = from.get(..count.saturating_mul(n)) else { return };
             return (self.kernel)(from, to);
         }
-        let (mut loaded, mut stored) = ([0; BLOCK * 8], [0; BLOCK * 8]);
+        let (mut loaded, mut stored) = ([0; BLOCK_ELEMENTS * 8], [0; BLOCK_ELEMENTS * 8]);
         let mut done = 0_usize;
         while done < count {
-            let block = count.saturating_sub(done).min(BLOCK);
+            let block = count.saturating_sub(done).min(BLOCK_ELEMENTS);
             let Some(from) = from.get(done.saturating_mul(from_step)..) else { return };
             let Some(to) = to.get_mut(done.saturating_mul(to_step)..) else { return };
             let from = if direct_from {

@@ -117,7 +117,7 @@ impl Format {
     }
 
     /// True if the formats differ only in byte order, one little- and one big-endian, and possibly in sign.
-    pub(super) fn is_swap_of(&self, other: &Self) -> bool {
+    pub(super) fn differs_in_byte_order(&self, other: &Self) -> bool {
         let unordered = |format: &Self| match format.kind {
             Kind::Float(float) => Some(Float { order: ByteOrder::Little, ..float }),
             Kind::Signed | Kind::Unsigned => None,

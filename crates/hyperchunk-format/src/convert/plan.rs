@@ -5,13 +5,13 @@ use super::memory::is_extended;
 use super::native::{Native, Pair};
 use super::number::{Format, Rounding};
 use super::step::{Field, Step};
-use super::widen::Widen;
+use super::widen::Widening;
 use crate::model::{ByteOrder, Class, Datatype, Member};
 use crate::{Error, ErrorKind, Result};
 use std::collections::HashMap;
 
 /// Maximum nesting depth of datatypes.
-const DEPTH: u32 = 64;
+const MAX_DEPTH: u32 = 64;
 
 /// Conversion of elements from one datatype to another.
 #[derive(Debug, Clone)]
@@ -31,7 +31,11 @@ impl Conversion {
     /// Conversion if HDF5 has no conversion between the two; Limit if a datatype nests too deep or its
     /// elements exceed the address space; Invalid if the sizes in a datatype are inconsistent.
     pub fn new(from: &Datatype, to: &Datatype) -> Result<Self> {
-        Ok(Self { from_size: size_of(from)?, to_size: size_of(to)?, step: Step::new(from, to, DEPTH)? })
+        Ok(Self {
+            from_size: element_size(from)?,
+            to_size: element_size(to)?,
+            step: Step::new(from, to, MAX_DEPTH)?,
+        })
     }
 
     /// True if the elements stay unchanged.
@@ -72,11 +76,11 @@ impl Conversion {
     }
 }
 
-fn size_of(datatype: &Datatype) -> Result<usize> {
+fn element_size(datatype: &Datatype) -> Result<usize> {
     usize::try_from(datatype.size).map_err(|_| Error::limit("elements larger than the address space"))
 }
 
-fn offset_of(member: &Member) -> Result<usize> {
+fn member_offset(member: &Member) -> Result<usize> {
     usize::try_from(member.offset).map_err(|_| Error::limit("elements larger than the address space"))
 }
 
@@ -114,7 +118,7 @@ impl Step {
             return Err(Error::limit("datatypes that nest too deep"));
         };
         if from == to {
-            return size_of(from).map(Self::Copy);
+            return element_size(from).map(Self::Copy);
         }
         match (&from.class, &to.class) {
             (Class::Integer { .. } | Class::Float(_), Class::Integer { .. } | Class::Float(_)) => {
@@ -128,14 +132,14 @@ impl Step {
                 Class::String { padding: from_padding, charset: from_set },
                 Class::String { padding: to_padding, charset: to_set },
             ) if from_set == to_set => Ok(Self::Text {
-                from_size: size_of(from)?,
+                from_size: element_size(from)?,
                 from: *from_padding,
-                to_size: size_of(to)?,
+                to_size: element_size(to)?,
                 to: *to_padding,
             }),
             (Class::Enum { members, .. }, Class::Enum { members: to_members, .. }) => {
-                let size = size_of(to)?;
-                let names = Names::new(members, size_of(from)?, to_members, size)?;
+                let size = element_size(to)?;
+                let names = Names::new(members, element_size(from)?, to_members, size)?;
                 Ok(Self::Names { names, size })
             }
             (Class::Enum { base, .. }, Class::Integer { .. } | Class::Float(_)) if base.size == from.size => {
@@ -158,24 +162,26 @@ impl Step {
             (Class::Complex { base }, Class::Complex { base: to_base }) => {
                 Self::array(2, from, base, to, to_base, depth)
             }
-            (Class::Complex { base }, _) if is_complex(to, base) => size_of(from).map(Self::Copy),
-            (_, Class::Complex { base }) if is_complex(from, base) => size_of(from).map(Self::Copy),
+            (Class::Complex { base }, _) if is_complex(to, base) => element_size(from).map(Self::Copy),
+            (_, Class::Complex { base }) if is_complex(from, base) => element_size(from).map(Self::Copy),
             (Class::Complex { base }, Class::Integer { .. } | Class::Float(_)) if base.size <= from.size => {
                 Self::new(base, to, depth)
             }
             (Class::Integer { .. } | Class::Float(_), Class::Complex { base }) => {
-                let part = size_of(base)?;
-                if part.checked_mul(2) != Some(size_of(to)?) {
+                let part = element_size(base)?;
+                if part.checked_mul(2) != Some(element_size(to)?) {
                     return Err(inconsistent("a complex number"));
                 }
                 let real = Field { from: 0, to: 0, step: Self::new(from, base, depth)? };
                 Ok(Self::Fields(vec![real, Field { from: 0, to: part, step: Self::Zero(part) }]))
             }
-            (Class::Vlen { .. }, Class::Vlen { .. }) if from.size == to.size => size_of(from).map(Self::Copy),
+            (Class::Vlen { .. }, Class::Vlen { .. }) if from.size == to.size => {
+                element_size(from).map(Self::Copy)
+            }
             (Class::VlenString { charset, .. }, Class::VlenString { charset: to_set, .. })
                 if from.size == to.size && charset == to_set =>
             {
-                size_of(from).map(Self::Copy)
+                element_size(from).map(Self::Copy)
             }
             _ => refuse(from, to),
         }
@@ -189,13 +195,13 @@ impl Step {
         to_base: &Datatype,
         depth: u32,
     ) -> Result<Self> {
-        let (from_size, to_size) = (size_of(base)?, size_of(to_base)?);
+        let (from_size, to_size) = (element_size(base)?, element_size(to_base)?);
         let whole = (count.checked_mul(from_size), count.checked_mul(to_size));
-        if whole != (Some(size_of(from)?), Some(size_of(to)?)) {
+        if whole != (Some(element_size(from)?), Some(element_size(to)?)) {
             return Err(inconsistent("an array"));
         }
         Ok(match Self::new(base, to_base, depth)? {
-            Self::Copy(size) if size == from_size && size == to_size => Self::Copy(size_of(from)?),
+            Self::Copy(size) if size == from_size && size == to_size => Self::Copy(element_size(from)?),
             step => Self::Array { count, from_size, to_size, step: Box::new(step) },
         })
     }
@@ -206,8 +212,8 @@ fn number(from: &Datatype, to: &Datatype) -> Result<Step> {
     let (from_format, to_format) = (Format::new(from)?, Format::new(to)?);
     // Between integers of the same size and opposite byte order, libhdf5 only reverses the bytes, whatever
     // their signs.
-    if from_format.is_swap_of(&to_format) {
-        return Ok(if from.size == 1 { Step::Copy(1) } else { Step::Reverse(size_of(from)?) });
+    if from_format.differs_in_byte_order(&to_format) {
+        return Ok(if from.size == 1 { Step::Copy(1) } else { Step::Reverse(element_size(from)?) });
     }
     // Conversions that libhdf5 leaves to the compiler: little-endian here, as nearly everywhere.
     let compiled = |datatype: &Datatype| match &datatype.class {
@@ -225,8 +231,8 @@ fn number(from: &Datatype, to: &Datatype) -> Result<Step> {
             return Ok(Step::Native(Pair { from: native, from_big, to: to_native, to_big, kernel }));
         }
     }
-    if let Some(widen) = Widen::new(from, to, compiled) {
-        return Ok(Step::Widen(widen));
+    if let Some(widen) = Widening::new(from, to, compiled) {
+        return Ok(Step::Widening(widen));
     }
     let rounding = match (compiled, float(from)) {
         (true, _) => Rounding::Native,
@@ -251,8 +257,8 @@ fn is_ieee(datatype: &Datatype, order: ByteOrder) -> bool {
 /// Plans the conversion between two bit fields.
 fn bits(from: &Datatype, to: &Datatype) -> Result<Step> {
     let (format, to_format) = (Format::new(from)?, Format::new(to)?);
-    if format.is_swap_of(&to_format) {
-        return Ok(if from.size == 1 { Step::Copy(1) } else { Step::Reverse(size_of(from)?) });
+    if format.differs_in_byte_order(&to_format) {
+        return Ok(if from.size == 1 { Step::Copy(1) } else { Step::Reverse(element_size(from)?) });
     }
     Ok(Step::Bits(format, to_format))
 }
@@ -284,7 +290,7 @@ fn compound(
             Error::new(error.kind(), message)
         };
         let step = Step::new(&member.datatype, &target.datatype, depth).map_err(name)?;
-        let field = Field { from: offset_of(member)?, to: offset_of(target)?, step };
+        let field = Field { from: member_offset(member)?, to: member_offset(target)?, step };
         // Adjacent copied members are merged into one copy.
         if let (Some(last), Step::Copy(size)) = (fields.last_mut(), &field.step)
             && let Step::Copy(before) = &mut last.step
@@ -299,7 +305,7 @@ fn compound(
     }
     Ok(match fields.as_slice() {
         [Field { from: 0, to: 0, step: Step::Copy(size) }]
-            if *size == size_of(from)? && *size == size_of(to)? =>
+            if *size == element_size(from)? && *size == element_size(to)? =>
         {
             Step::Copy(*size)
         }

@@ -5,11 +5,11 @@ use super::enumeration::Names;
 use super::native::{self, Pair};
 use super::number::{Format, Rounding};
 use super::text;
-use super::widen::Widen;
+use super::widen::Widening;
 use crate::model::StringPadding;
 
 /// Approximate number of bytes of multi-member elements to convert before the next member.
-const BLOCK: usize = 16 << 10;
+const BLOCK_BYTES: usize = 16 << 10;
 
 /// Conversion of one part of an element.
 #[derive(Debug, Clone)]
@@ -21,7 +21,7 @@ pub(super) enum Step {
     /// Sets a number of bytes to 0.
     Zero(usize),
     Native(Pair),
-    Widen(Widen),
+    Widening(Widening),
     Number(Format, Format, Rounding),
     Bits(Format, Format),
     Text {
@@ -68,7 +68,7 @@ impl Step {
                 to.iter_mut().take(*size).for_each(|byte| *byte = 0);
             }),
             Self::Native(pair) => pair.run(from, from_step, to, to_step, count),
-            Self::Widen(widen) => widen.run(from, from_step, to, to_step, count),
+            Self::Widening(widen) => widen.run(from, from_step, to, to_step, count),
             Self::Number(format, to_format, rounding) => {
                 each(from, from_step, to, to_step, count, |from, to| {
                     format.convert(from, to_format, *rounding, to);
@@ -133,7 +133,7 @@ impl Step {
                 );
             }
             Self::Fields(fields) => {
-                let block = BLOCK.checked_div(step).unwrap_or(1).max(1).saturating_mul(step).max(1);
+                let block = BLOCK_BYTES.checked_div(step).unwrap_or(1).max(1).saturating_mul(step).max(1);
                 for elements in elements.chunks_mut(block) {
                     for field in fields {
                         field.step.in_place(elements.get_mut(field.from..).unwrap_or_default(), step);
@@ -148,7 +148,7 @@ impl Step {
 /// Converts elements member by member, in blocks.
 fn run_fields(fields: &[Field], from: &[u8], from_step: usize, to: &mut [u8], to_step: usize, count: usize) {
     let element = from_step.saturating_add(to_step).max(1);
-    let block = BLOCK.checked_div(element).unwrap_or(1).max(1);
+    let block = BLOCK_BYTES.checked_div(element).unwrap_or(1).max(1);
     let mut done = 0_usize;
     while done < count {
         let block = block.min(count.saturating_sub(done));

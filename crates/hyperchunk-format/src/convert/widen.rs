@@ -6,7 +6,7 @@ use crate::model::{ByteOrder, Class, Datatype, Float, Normalization};
 
 /// Conversion of a small floating-point type to a native one.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Widen {
+pub(super) struct Widening {
     float: Float,
     size: usize,
     to: Native,
@@ -18,7 +18,7 @@ pub(super) struct Widen {
     unit: f64,
 }
 
-impl Widen {
+impl Widening {
     /// Creates the conversion; `None` if the target cannot hold some value exactly.
     pub(super) fn new(from: &Datatype, to: &Datatype, payload: bool) -> Option<Self> {
         let Class::Float(float) = from.class else { return None };

@@ -2,7 +2,7 @@
 //! B-tree record types 8 and 9.
 
 use super::fractal_heap::{self, ATTRIBUTES};
-use super::group::{Dense, joined, sorted_names, sorted_orders};
+use super::group::{DenseStorage, joined, sorted_names, sorted_orders};
 use super::{Bytes, fit};
 use crate::model::Name;
 use crate::{Error, Result, checksum};
@@ -20,11 +20,11 @@ const NO_ORDER: u32 = u16::MAX as u32;
 /// # Errors
 /// Invalid if two have the same name or creation order, or if one to be indexed has no creation order; Limit
 /// if there are more than creation orders allow.
-pub fn dense(messages: &[(Name, Option<u32>, Vec<u8>)], indexed: bool, base: u64) -> Result<Dense> {
-    dense_of(messages, indexed, base).map_err(|error| error.within(STRUCTURE))
+pub fn dense(messages: &[(Name, Option<u32>, Vec<u8>)], indexed: bool, base: u64) -> Result<DenseStorage> {
+    encode_dense(messages, indexed, base).map_err(|error| error.within(STRUCTURE))
 }
 
-fn dense_of(messages: &[(Name, Option<u32>, Vec<u8>)], indexed: bool, base: u64) -> Result<Dense> {
+fn encode_dense(messages: &[(Name, Option<u32>, Vec<u8>)], indexed: bool, base: u64) -> Result<DenseStorage> {
     const MESSAGE_FLAGS: u8 = 0;
     let objects: Vec<&[u8]> = messages.iter().map(|(_, _, message)| message.as_slice()).collect();
     let heap = fractal_heap::encode(ATTRIBUTES, &objects, base)?;
@@ -75,7 +75,7 @@ pub fn next_order(last: Option<u32>) -> Result<u16> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::encode::Oldest;
+    use crate::encode::LibVersion;
     use crate::encode::message::attribute_info::{self, AttributeInfo};
     use crate::encode::message::{ATTRIBUTE_INFO, attribute};
     use crate::encode::object_header::{self, HeaderOptions, Message};
@@ -100,8 +100,9 @@ mod tests {
     }
 
     fn encoded(attributes: &[Attribute]) -> Vec<(Name, Option<u32>, Vec<u8>)> {
-        let encoded =
-            |a: &Attribute| (a.name.clone(), a.creation_order, attribute::encode(a, Oldest::V18).unwrap());
+        let encoded = |a: &Attribute| {
+            (a.name.clone(), a.creation_order, attribute::encode(a, LibVersion::V18).unwrap())
+        };
         attributes.iter().map(encoded).collect()
     }
 

@@ -8,15 +8,15 @@ use crate::{Error, Result};
 const NAME: &str = "version 2 B-tree";
 
 /// Size of signature, version, type and checksum of a node.
-const OVERHEAD: u64 = 10;
+const NODE_OVERHEAD_BYTES: u64 = 10;
 /// Size of the header: signature, version, type, sizes of nodes and records, depth, percentages, root, count,
 /// total, checksum.
-const HEADER: u64 = 38;
+const HEADER_BYTES: u64 = 38;
 /// Size of an address.
-const ADDRESS: u64 = 8;
+const ADDRESS_BYTES: u64 = 8;
 /// Fill percentages at which libraries that add or remove records split and merge nodes.
-pub(crate) const SPLIT: u8 = 100;
-pub(crate) const MERGE: u8 = 40;
+pub(crate) const SPLIT_PERCENT: u8 = 100;
+pub(crate) const MERGE_PERCENT: u8 = 40;
 
 /// Dimensions of the nodes at one depth.
 #[derive(Debug, Clone, Copy)]
@@ -69,15 +69,16 @@ impl<'r> Encoder<'r> {
             return Err(Error::invalid(format!("{} bytes of records of {record_size}", records.len())));
         }
         let room = u64::from(node_size);
-        let most = room.saturating_sub(OVERHEAD).checked_div(size).filter(|most| *most > 0);
+        let most = room.saturating_sub(NODE_OVERHEAD_BYTES).checked_div(size).filter(|most| *most > 0);
         let most = most.ok_or_else(impossible)?;
         let count_width = width(most);
         let mut depths = vec![Depth { most_below: most, total_width: 0 }];
         let mut below = Depth { most_below: most, total_width: 0 };
         while below.most_below < total {
-            let pointer = ADDRESS.saturating_add(count_width as u64).saturating_add(below.total_width as u64);
+            let pointer =
+                ADDRESS_BYTES.saturating_add(count_width as u64).saturating_add(below.total_width as u64);
             let most = room
-                .saturating_sub(OVERHEAD.saturating_add(pointer))
+                .saturating_sub(NODE_OVERHEAD_BYTES.saturating_add(pointer))
                 .checked_div(size.saturating_add(pointer))
                 .filter(|most| *most > 0)
                 .ok_or_else(impossible)?;
@@ -95,7 +96,7 @@ impl<'r> Encoder<'r> {
             if depth == 0 { self.total } else { (self.below(root, depth).len() as u64).saturating_sub(1) };
         let mut header = Bytes::new();
         header.raw(b"BTHD").u8(0).u8(self.kind).u32(self.node_size).u16(self.record_size);
-        header.u16(fit(depth, "levels of nodes")?).u8(SPLIT).u8(MERGE);
+        header.u16(fit(depth, "levels of nodes")?).u8(SPLIT_PERCENT).u8(MERGE_PERCENT);
         header.address((self.total > 0).then(|| self.address(0)));
         header.u16(fit(inside, "records in a node")?).u64(self.total).checksum();
         let mut bytes = header;
@@ -123,7 +124,7 @@ impl<'r> Encoder<'r> {
 
     /// Returns the address of a node by its number, counted from the root level by level.
     fn address(&self, number: u64) -> u64 {
-        let before = number.saturating_mul(self.node_size.into()).saturating_add(HEADER);
+        let before = number.saturating_mul(self.node_size.into()).saturating_add(HEADER_BYTES);
         self.base.saturating_add(before)
     }
 
@@ -246,7 +247,7 @@ mod tests {
                     if level.len() > 1 {
                         // No library would merge these nodes.
                         assert!(
-                            counts.iter().all(|count| *count >= most * usize::from(MERGE) / 100),
+                            counts.iter().all(|count| *count >= most * usize::from(MERGE_PERCENT) / 100),
                             "{counts:?}"
                         );
                     }
@@ -255,7 +256,8 @@ mod tests {
                 let most = encoder.depths[0].most_below;
                 assert!(level.iter().all(|node| node.count <= most));
                 assert!(
-                    level.len() == 1 || level.iter().all(|node| node.count >= most * u64::from(MERGE) / 100)
+                    level.len() == 1
+                        || level.iter().all(|node| node.count >= most * u64::from(MERGE_PERCENT) / 100)
                 );
             }
         }

@@ -10,15 +10,15 @@ use std::vec::IntoIter;
 const NAME: &str = "fractal heap";
 
 /// Number of blocks in a row.
-const COLUMNS: u64 = 4;
+const ROW_BLOCKS: u64 = 4;
 /// Base-2 logarithm of the size of the largest direct blocks.
-const LARGEST: u32 = 16;
+const MAX_DIRECT_BITS: u32 = 16;
 /// Largest managed object in bytes; larger ones are stored as huge objects.
-const MOST_MANAGED: usize = 4096;
+const MAX_MANAGED_BYTES: usize = 4096;
 /// Width of an object's length in its id, sufficient for the limit above.
-const LENGTH_WIDTH: usize = 2;
+const LENGTH_BYTES: usize = 2;
 /// Size of the heap's header.
-const HEADER: u64 = 146;
+const HEADER_BYTES: u64 = 146;
 /// Node size of the B-tree of huge objects, and type and size of its records.
 const HUGE_TREE: (u32, u8, u16) = (512, 1, 24);
 
@@ -57,12 +57,12 @@ pub fn encode<O: AsRef<[u8]>>(kind: Kind, objects: &[O], base: u64) -> Result<He
     let mut huge = Vec::new();
     for object in objects.iter().map(AsRef::as_ref) {
         let start = ids.len();
-        if object.len() > MOST_MANAGED {
+        if object.len() > MAX_MANAGED_BYTES {
             huge.push(object);
             ids.u8(0x10).uint(huge.len() as u64, usize::from(kind.id_length).saturating_sub(1).min(8))?;
         } else {
             let offset = builder.place(object).map_err(|error| error.within(NAME))?;
-            ids.u8(0).uint(offset, kind.offset_width())?.uint(object.len() as u64, LENGTH_WIDTH)?;
+            ids.u8(0).uint(offset, kind.offset_width())?.uint(object.len() as u64, LENGTH_BYTES)?;
         }
         ids.pad_to(start.saturating_add(kind.id_length.into()));
     }
@@ -88,32 +88,32 @@ impl Kind {
 
     /// Returns the start of a row in its block, which is also the size of the preceding rows.
     fn row_start(self, row: u32) -> u64 {
-        if row == 0 { 0 } else { self.block_size(row).saturating_mul(COLUMNS) }
+        if row == 0 { 0 } else { self.block_size(row).saturating_mul(ROW_BLOCKS) }
     }
 
     /// Returns the number of rows of an indirect block that have direct blocks.
     fn direct_rows(self) -> u32 {
-        LARGEST.saturating_sub(self.first).saturating_add(2)
+        MAX_DIRECT_BITS.saturating_sub(self.first).saturating_add(2)
     }
 
     /// Returns the number of rows of an indirect block that spans `size` bytes.
-    fn rows_of(self, size: u64) -> u32 {
-        let row_bits = self.first.saturating_add(COLUMNS.ilog2());
+    fn count_rows(self, size: u64) -> u32 {
+        let row_bits = self.first.saturating_add(ROW_BLOCKS.ilog2());
         size.checked_ilog2()
             .and_then(|bits| bits.checked_sub(row_bits))
             .map_or(0, |rows| rows.saturating_add(1))
     }
 
     /// Returns the row of the block that contains an offset.
-    fn row_of(self, offset: u64) -> u32 {
-        self.rows_of(offset)
+    fn find_row(self, offset: u64) -> u32 {
+        self.count_rows(offset)
     }
 
     /// Returns the size of the direct block that starts at an offset.
     fn direct_size(self, offset: u64) -> u64 {
         let mut inside = offset;
         loop {
-            let row = self.row_of(inside);
+            let row = self.find_row(inside);
             let size = self.block_size(row);
             if row < self.direct_rows() {
                 return size;
@@ -127,9 +127,9 @@ impl Kind {
     fn room(self, rows: u32) -> u64 {
         let block = |row| match row < self.direct_rows() {
             true => self.block_size(row).saturating_sub(self.direct_prefix()),
-            false => self.room(self.rows_of(self.block_size(row))),
+            false => self.room(self.count_rows(self.block_size(row))),
         };
-        (0..rows).fold(0_u64, |room, row| room.saturating_add(COLUMNS.saturating_mul(block(row))))
+        (0..rows).fold(0_u64, |room, row| room.saturating_add(ROW_BLOCKS.saturating_mul(block(row))))
     }
 }
 
@@ -207,7 +207,7 @@ impl Builder {
         let mut header = Bytes::with_capacity(body.bytes.len().saturating_add(200));
         header.raw(b"FRHP").u8(0).u16(kind.id_length).u16(0);
         // Direct blocks have checksums.
-        header.u8(0x02).u32(fit(MOST_MANAGED, "bytes of an object")?);
+        header.u8(0x02).u32(fit(MAX_MANAGED_BYTES, "bytes of an object")?);
         header.u64(huge.len() as u64).address(huge_tree);
         // Free space in all blocks of its rows, without a free list. Writers that add objects create one.
         header.u64(room.saturating_sub(used)).address(None);
@@ -215,7 +215,7 @@ impl Builder {
         // that.
         header.u64(managed).u64(allocated).u64(if single { 0 } else { next }).u64(objects);
         header.u64(huge_size).u64(huge.len() as u64).u64(0).u64(0);
-        header.u16(fit(COLUMNS, "blocks in a row")?).u64(kind.block_size(0)).u64(1 << LARGEST);
+        header.u16(fit(ROW_BLOCKS, "blocks in a row")?).u64(kind.block_size(0)).u64(1 << MAX_DIRECT_BITS);
         header.u16(fit(kind.bits, "bits of an offset")?).u16(1);
         header.address(root).u16(fit(rows, "rows of blocks")?).checksum();
         header.raw(body.bytes.as_slice());
@@ -227,7 +227,7 @@ impl Kind {
     /// Returns the number of rows of the root block if the blocks up to an offset are in use. Libraries
     /// double it.
     fn root_rows(self, end: u64) -> u32 {
-        let row_bits = self.first.saturating_add(COLUMNS.ilog2());
+        let row_bits = self.first.saturating_add(ROW_BLOCKS.ilog2());
         let most = self.bits.saturating_sub(row_bits).saturating_add(1);
         let mut rows = 1_u32;
         while self.row_start(rows) < end && rows < most {
@@ -249,7 +249,7 @@ struct Body {
 impl Body {
     /// Returns the file address of the next byte.
     fn address(&self) -> u64 {
-        self.base.saturating_add(HEADER).saturating_add(self.bytes.len() as u64)
+        self.base.saturating_add(HEADER_BYTES).saturating_add(self.bytes.len() as u64)
     }
 
     /// Writes the next direct block and returns its address.
@@ -275,14 +275,14 @@ impl Body {
         block.raw(b"FHIB").u8(0).u64(self.base).uint(start, self.kind.offset_width())?;
         for row in 0..rows {
             let size = self.kind.block_size(row);
-            for column in 0..COLUMNS {
+            for column in 0..ROW_BLOCKS {
                 let at = self.kind.row_start(row).saturating_add(column.saturating_mul(size));
                 let at = start.saturating_add(at);
                 let used = self.blocks.peek().is_some_and(|block| block.start < at.saturating_add(size));
                 let address = match (used, row < self.kind.direct_rows()) {
                     (false, _) => None,
                     (true, true) => self.direct(),
-                    (true, false) => Some(self.indirect(at, self.kind.rows_of(size))?),
+                    (true, false) => Some(self.indirect(at, self.kind.count_rows(size))?),
                 };
                 block.address(address);
             }

@@ -2,10 +2,10 @@
 //! specification §III.E, "Disk Format: Level 1E - Global Heap".
 
 /// Size of the header of a collection, and of an object.
-const HEADER: usize = 16;
+const HEADER_BYTES: usize = 16;
 
 /// Minimum size of a collection, according to the specification and libhdf5.
-const SMALLEST: usize = 4096;
+const MIN_COLLECTION_BYTES: usize = 4096;
 
 /// Builder for a collection of the global heap.
 #[derive(Debug, Clone)]
@@ -22,20 +22,20 @@ impl Builder {
     /// Creates an empty collection of `size` bytes: at least 4096, rounded up to a multiple of 8.
     #[must_use]
     pub fn new(size: usize) -> Self {
-        let size = size.max(SMALLEST).checked_next_multiple_of(8).unwrap_or(usize::MAX & !7);
+        let size = size.max(MIN_COLLECTION_BYTES).checked_next_multiple_of(8).unwrap_or(usize::MAX & !7);
         Self { size, objects: Vec::new(), last: 0 }
     }
 
     /// Returns the size of the smallest collection that can hold one object of `length` bytes.
     #[must_use]
     pub fn size_for(length: usize) -> usize {
-        whole(length).saturating_add(HEADER).max(SMALLEST)
+        whole(length).saturating_add(HEADER_BYTES).max(MIN_COLLECTION_BYTES)
     }
 
     /// Adds an object and returns its index; `None` if it does not fit.
     pub fn add(&mut self, data: &[u8]) -> Option<u16> {
         let end = self.objects.len().checked_add(whole(data.len()))?;
-        if end > self.size.saturating_sub(HEADER) {
+        if end > self.size.saturating_sub(HEADER_BYTES) {
             return None;
         }
         let index = self.last.checked_add(1)?;
@@ -51,7 +51,7 @@ impl Builder {
 
     /// Shrinks the collection to the minimum size for its objects.
     pub fn shrink(&mut self) {
-        let needed = self.objects.len().saturating_add(HEADER).max(SMALLEST);
+        let needed = self.objects.len().saturating_add(HEADER_BYTES).max(MIN_COLLECTION_BYTES);
         self.size = needed.checked_next_multiple_of(8).unwrap_or(self.size).min(self.size);
     }
 
@@ -75,7 +75,7 @@ impl Builder {
         bytes.extend_from_slice(&(self.size as u64).to_le_bytes());
         bytes.extend_from_slice(&self.objects);
         let free = self.size.saturating_sub(bytes.len());
-        if free >= HEADER {
+        if free >= HEADER_BYTES {
             // Object 0 is the free space; its size includes its header.
             bytes.extend_from_slice(&[0; 8]);
             bytes.extend_from_slice(&(free as u64).to_le_bytes());
@@ -87,7 +87,7 @@ impl Builder {
 
 /// Returns the space that an object of `length` bytes takes in a collection.
 fn whole(length: usize) -> usize {
-    length.checked_next_multiple_of(8).unwrap_or(usize::MAX).saturating_add(HEADER)
+    length.checked_next_multiple_of(8).unwrap_or(usize::MAX).saturating_add(HEADER_BYTES)
 }
 
 #[cfg(test)]

@@ -10,11 +10,11 @@ const STRUCTURE: &str = "dense group";
 const BY_NAME: u8 = 5;
 const BY_ORDER: u8 = 6;
 /// Node size of the B-trees.
-pub(crate) const NODE_SIZE: u32 = 512;
+pub(crate) const NODE_BYTES: u32 = 512;
 
 /// Links or attributes in dense storage: a heap followed by its indexes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Dense {
+pub struct DenseStorage {
     /// Bytes of the heap and the indexes.
     pub bytes: Vec<u8>,
     /// Address of the heap.
@@ -31,7 +31,7 @@ pub struct Dense {
 /// # Errors
 /// Invalid if two have the same name or creation order, or if one to be indexed has no creation order; the
 /// errors of links.
-pub fn dense_links(links: &[Link], track_order: bool, base: u64) -> Result<Dense> {
+pub fn dense_links(links: &[Link], track_order: bool, base: u64) -> Result<DenseStorage> {
     let objects: Vec<Vec<u8>> = links.iter().map(link::encode).collect::<Result<_>>()?;
     let heap = fractal_heap::encode(LINKS, &objects, base)?;
     let ids = || heap.ids.chunks_exact(LINKS.id_length.into());
@@ -95,16 +95,16 @@ pub(crate) fn joined(
     by_name: (u8, u16, &Bytes),
     by_order: Option<(u8, u16, &Bytes)>,
     base: u64,
-) -> Result<Dense> {
+) -> Result<DenseStorage> {
     let mut bytes = heap;
     let mut add = |(kind, record_size, records): (u8, u16, &Bytes)| {
         let address = base.saturating_add(bytes.len() as u64);
-        bytes.extend(btree_v2::encode(kind, NODE_SIZE, record_size, records.as_slice(), address)?);
+        bytes.extend(btree_v2::encode(kind, NODE_BYTES, record_size, records.as_slice(), address)?);
         Ok(address)
     };
     let by_name = add(by_name)?;
     let by_order = by_order.map(add).transpose()?;
-    Ok(Dense { bytes, heap: base, by_name, by_order })
+    Ok(DenseStorage { bytes, heap: base, by_name, by_order })
 }
 
 #[cfg(test)]

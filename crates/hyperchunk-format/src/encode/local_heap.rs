@@ -5,11 +5,11 @@ use crate::{Error, Result};
 
 const NAME: &str = "local heap";
 /// Size of the prefix: signature, version, size of the data, head of the free list, address of the data.
-const PREFIX: u64 = 32;
+const PREFIX_BYTES: u64 = 32;
 /// Value of the free list's head if there is no free block.
 const NO_FREE_BLOCK: u64 = 1;
 /// Alignment of names.
-const ALIGNMENT: usize = 8;
+const ALIGNMENT_BYTES: usize = 8;
 
 /// Encoded local heap.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub struct LocalHeap {
 pub fn encode(names: &[&[u8]], base: u64) -> Result<LocalHeap> {
     // The empty name, at 0.
     let mut data = Bytes::new();
-    data.zeros(ALIGNMENT);
+    data.zeros(ALIGNMENT_BYTES);
     let mut offsets = Vec::with_capacity(names.len());
     for name in names {
         if name.contains(&0) {
@@ -35,9 +35,9 @@ pub fn encode(names: &[&[u8]], base: u64) -> Result<LocalHeap> {
             return Err(Error::invalid(message).within(NAME));
         }
         offsets.push(data.len() as u64);
-        data.raw(name).u8(0).align(ALIGNMENT);
+        data.raw(name).u8(0).align(ALIGNMENT_BYTES);
     }
-    let address = base.checked_add(PREFIX).filter(|address| *address != UNDEFINED);
+    let address = base.checked_add(PREFIX_BYTES).filter(|address| *address != UNDEFINED);
     let address = address.ok_or_else(|| Error::invalid("beyond all addresses").within(NAME))?;
     let mut bytes = Bytes::new();
     bytes.raw(b"HEAP").u8(0).zeros(3).u64(data.len() as u64).u64(NO_FREE_BLOCK).u64(address);

@@ -24,7 +24,7 @@ pub(crate) use bytes::{Bytes, fit};
 
 /// Oldest HDF5 release that must be able to read the written file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub enum Oldest {
+pub enum LibVersion {
     /// HDF5 1.8, of 2008.
     #[default]
     V18,

@@ -1,8 +1,8 @@
 //! References as stored in elements of datasets. Source: specification §IV.A.2.d, class 7, and §VIII.B and C;
 //! HDF5 2.x `H5R__encode` and `H5T__ref_disk_write` for revised references.
 
-use super::{Bytes, Oldest, UNDEFINED, fit, selection};
-use crate::model::{Name, Reference, ReferenceKind, Selected, Selection};
+use super::{Bytes, LibVersion, UNDEFINED, fit, selection};
+use crate::model::{Name, Reference, ReferenceKind, RegionSelection, StoredSelection};
 use crate::{Error, Result};
 
 const STRUCTURE: &str = "reference";
@@ -36,11 +36,15 @@ pub fn size(kind: ReferenceKind) -> u64 {
 ///
 /// # Errors
 /// Invalid if a reference of that kind cannot have this target; the errors of selections.
-pub fn heap_object(kind: ReferenceKind, reference: &Reference, oldest: Oldest) -> Result<Option<Vec<u8>>> {
+pub fn heap_object(
+    kind: ReferenceKind,
+    reference: &Reference,
+    oldest: LibVersion,
+) -> Result<Option<Vec<u8>>> {
     object(kind, reference, oldest).map_err(|error| error.within(STRUCTURE))
 }
 
-fn object(kind: ReferenceKind, reference: &Reference, oldest: Oldest) -> Result<Option<Vec<u8>>> {
+fn object(kind: ReferenceKind, reference: &Reference, oldest: LibVersion) -> Result<Option<Vec<u8>>> {
     if matches!(reference.address, 0 | UNDEFINED) {
         return Err(Error::invalid("a reference to no object"));
     }
@@ -83,12 +87,12 @@ fn string(name: &Name, bytes: &mut Bytes) -> Result<()> {
 }
 
 /// Returns the rank of the extent in which a region was selected.
-fn rank(region: &Selected) -> Result<u32> {
+fn rank(region: &RegionSelection) -> Result<u32> {
     let rank = match (&region.dims, &region.selection) {
         (Some(dims), _) => dims.len(),
-        (None, Selection::Points { rank, .. } | Selection::Blocks { rank, .. }) => *rank,
-        (None, Selection::Regular(slabs)) => slabs.len(),
-        (None, Selection::None | Selection::All) => {
+        (None, StoredSelection::Points { rank, .. } | StoredSelection::Blocks { rank, .. }) => *rank,
+        (None, StoredSelection::Regular(slabs)) => slabs.len(),
+        (None, StoredSelection::None | StoredSelection::All) => {
             return Err(Error::invalid("a region whose rank is not known"));
         }
     };
@@ -148,13 +152,13 @@ mod tests {
         Reference { file: None, address, region: None, attribute: None }
     }
 
-    fn region() -> Option<Selected> {
-        let selection = Selection::Blocks { rank: 2, corners: vec![0, 1, 2, 3] };
-        Some(Selected { dims: None, selection })
+    fn region() -> Option<RegionSelection> {
+        let selection = StoredSelection::Blocks { rank: 2, corners: vec![0, 1, 2, 3] };
+        Some(RegionSelection { dims: None, selection })
     }
 
     fn check(kind: ReferenceKind, reference: &Reference) {
-        let object = heap_object(kind, reference, Oldest::V18).unwrap();
+        let object = heap_object(kind, reference, LibVersion::V18).unwrap();
         let place =
             object.as_ref().map(|object| HeapObject { address: 64, index: 9, size: object.len() as u32 });
         let element = encode(kind, Some(reference), place).unwrap();
@@ -189,7 +193,7 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_not_written() {
         let refused = |kind, reference: &Reference| {
-            assert!(heap_object(kind, reference, Oldest::V200).is_err(), "{reference:?}");
+            assert!(heap_object(kind, reference, LibVersion::V200).is_err(), "{reference:?}");
         };
         refused(ReferenceKind::Object1, &to(0));
         refused(ReferenceKind::Object1, &Reference { region: region(), ..to(96) });
@@ -198,7 +202,7 @@ mod tests {
         refused(ReferenceKind::Region2, &to(96));
         refused(ReferenceKind::Attribute, &Reference { region: region(), ..to(96) });
         refused(ReferenceKind::Attribute, &Reference { attribute: Some("".into()), ..to(96) });
-        let all = Some(Selected { dims: None, selection: Selection::All });
+        let all = Some(RegionSelection { dims: None, selection: StoredSelection::All });
         refused(ReferenceKind::Region2, &Reference { region: all, ..to(96) });
     }
 }

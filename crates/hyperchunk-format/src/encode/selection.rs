@@ -1,8 +1,8 @@
 //! Dataspace selections. Source: specification §VIII.A, "Dataspace Selections"; HDF5 2.x `H5S*.c` for the
 //! version that each release can read.
 
-use super::{Bytes, Oldest, fit};
-use crate::model::{Hyperslab, Selection};
+use super::{Bytes, LibVersion, fit};
+use crate::model::{Hyperslab, StoredSelection};
 use crate::parse::selection as parse;
 use crate::{Cursor, Error, Result};
 
@@ -16,7 +16,7 @@ const ALL: u32 = 3;
 const UNLIMITED: u64 = u64::MAX;
 /// Maximum number of coordinates in the corners of a regular pattern, for releases of HDF5 that only support
 /// lists of blocks.
-const MOST_CORNERS: u64 = 1_000_000;
+const MAX_CORNERS: u64 = 1_000_000;
 
 /// Encodes a selection in the lowest version that can hold it. HDF5 1.8 has no patterns of blocks, so they
 /// become lists of blocks.
@@ -24,19 +24,19 @@ const MOST_CORNERS: u64 = 1_000_000;
 /// # Errors
 /// Unsupported if HDF5 of that age has no such selection; Invalid if readers would refuse it; Limit if it is
 /// too large.
-pub fn encode(selection: &Selection, oldest: Oldest) -> Result<Vec<u8>> {
+pub fn encode(selection: &StoredSelection, oldest: LibVersion) -> Result<Vec<u8>> {
     encoded(selection, oldest).map_err(|error| error.within(STRUCTURE))
 }
 
-fn encoded(selection: &Selection, oldest: Oldest) -> Result<Vec<u8>> {
+fn encoded(selection: &StoredSelection, oldest: LibVersion) -> Result<Vec<u8>> {
     let bytes = match selection {
-        Selection::None => whole(NONE),
-        Selection::All => whole(ALL),
-        Selection::Points { rank, coordinates } => list(POINTS, *rank, *rank, coordinates, oldest)?,
-        Selection::Blocks { rank, corners } => {
+        StoredSelection::None => whole(NONE),
+        StoredSelection::All => whole(ALL),
+        StoredSelection::Points { rank, coordinates } => list(POINTS, *rank, *rank, coordinates, oldest)?,
+        StoredSelection::Blocks { rank, corners } => {
             list(HYPERSLAB, *rank, rank.saturating_mul(2), corners, oldest)?
         }
-        Selection::Regular(slabs) => regular(slabs, oldest)?,
+        StoredSelection::Regular(slabs) => regular(slabs, oldest)?,
     };
     // Checks that it can be read.
     let mut cursor = Cursor::new(&bytes, STRUCTURE, 0);
@@ -52,7 +52,7 @@ fn whole(class: u32) -> Vec<u8> {
 }
 
 /// Encodes points or blocks, with `each` numbers for one of them.
-fn list(class: u32, rank: usize, each: usize, numbers: &[u64], oldest: Oldest) -> Result<Vec<u8>> {
+fn list(class: u32, rank: usize, each: usize, numbers: &[u64], oldest: LibVersion) -> Result<Vec<u8>> {
     if numbers.is_empty() {
         return Ok(whole(NONE));
     }
@@ -70,7 +70,7 @@ fn list(class: u32, rank: usize, each: usize, numbers: &[u64], oldest: Oldest) -
         let length = numbers.len().saturating_mul(width).saturating_add(8);
         bytes.u32(1).u32(0).u32(fit(length, "bytes of a selection")?);
     } else {
-        if oldest < Oldest::V200 {
+        if oldest < LibVersion::V200 {
             let message = format!("a place of {largest} in a list needs HDF5 1.12 or later");
             return Err(Error::unsupported(message));
         }
@@ -88,7 +88,7 @@ fn list(class: u32, rank: usize, each: usize, numbers: &[u64], oldest: Oldest) -
     Ok(bytes.into_vec())
 }
 
-fn regular(slabs: &[Hyperslab], oldest: Oldest) -> Result<Vec<u8>> {
+fn regular(slabs: &[Hyperslab], oldest: LibVersion) -> Result<Vec<u8>> {
     const REGULAR: u8 = 0x01;
     if slabs.iter().any(|slab| slab.count == Some(0) || slab.block == Some(0)) {
         return Ok(whole(NONE));
@@ -96,7 +96,7 @@ fn regular(slabs: &[Hyperslab], oldest: Oldest) -> Result<Vec<u8>> {
     if slabs.iter().any(|slab| slab.count == Some(UNLIMITED) || slab.block == Some(UNLIMITED)) {
         return Err(Error::limit("2^64 - 1 blocks"));
     }
-    if oldest == Oldest::V18 {
+    if oldest == LibVersion::V18 {
         return list(HYPERSLAB, slabs.len(), slabs.len().saturating_mul(2), &corners(slabs)?, oldest);
     }
     let dims: u32 = fit(slabs.len(), "dimensions")?;
@@ -119,7 +119,7 @@ fn corners(slabs: &[Hyperslab]) -> Result<Vec<u64>> {
     for Hyperslab { start, stride, count, block } in slabs {
         let (count, block) = count.zip(*block).ok_or_else(unlimited)?;
         total = total.saturating_mul(count);
-        if total > MOST_CORNERS {
+        if total > MAX_CORNERS {
             return Err(Error::limit("a pattern of so many blocks needs HDF5 1.10 or later"));
         }
         let place = |number: u64| {

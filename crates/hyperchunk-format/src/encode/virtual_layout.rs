@@ -1,7 +1,7 @@
 //! Mappings of a virtual dataset. Source: specification §III.E, "Global Heap Block for Virtual Datasets",
 //! version 0.
 
-use super::{Bytes, Oldest, selection};
+use super::{Bytes, LibVersion, selection};
 use crate::model::{SourceName, VirtualMapping};
 use crate::parse::virtual_layout::check;
 use crate::{Error, Result};
@@ -13,13 +13,13 @@ const NAME: &str = "virtual dataset's mappings";
 /// # Errors
 /// Unsupported if HDF5 of that age has no virtual datasets, or no such selection; Invalid if no library would
 /// accept them.
-pub fn encode(mappings: &[VirtualMapping], oldest: Oldest) -> Result<Vec<u8>> {
+pub fn encode(mappings: &[VirtualMapping], oldest: LibVersion) -> Result<Vec<u8>> {
     encoded(mappings, oldest).map_err(|error| error.within(NAME))
 }
 
-fn encoded(mappings: &[VirtualMapping], oldest: Oldest) -> Result<Vec<u8>> {
+fn encoded(mappings: &[VirtualMapping], oldest: LibVersion) -> Result<Vec<u8>> {
     const VERSION: u8 = 0;
-    if oldest < Oldest::V110 {
+    if oldest < LibVersion::V110 {
         return Err(Error::unsupported("HDF5 1.8 has no virtual datasets"));
     }
     let mut bytes = Bytes::new();
@@ -59,18 +59,18 @@ fn source_name(name: &SourceName) -> Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Hyperslab, Name, Selection};
+    use crate::model::{Hyperslab, Name, StoredSelection};
     use crate::parse::testing::{Maker, with_image};
 
     fn name(parts: &[&str]) -> SourceName {
         SourceName { parts: parts.iter().map(|part| Name::from(*part)).collect() }
     }
 
-    fn slab(count: Option<u64>) -> Selection {
-        Selection::Regular(vec![Hyperslab { start: 1, stride: 2, count, block: Some(1) }])
+    fn slab(count: Option<u64>) -> StoredSelection {
+        StoredSelection::Regular(vec![Hyperslab { start: 1, stride: 2, count, block: Some(1) }])
     }
 
-    fn mapping(file: &[&str], source: Selection, target: Selection) -> VirtualMapping {
+    fn mapping(file: &[&str], source: StoredSelection, target: StoredSelection) -> VirtualMapping {
         VirtualMapping { file: name(file), dataset: name(&["/a/b"]), source, target }
     }
 
@@ -85,14 +85,14 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let mappings = [
-            mapping(&["a.h5"], Selection::All, Selection::All),
+            mapping(&["a.h5"], StoredSelection::All, StoredSelection::All),
             mapping(&["."], slab(Some(4)), slab(Some(4))),
             mapping(&["50% of ", "%", ""], slab(Some(4)), slab(None)),
             mapping(&["b.h5"], slab(None), slab(None)),
-            mapping(&["b.h5"], Selection::None, Selection::None),
+            mapping(&["b.h5"], StoredSelection::None, StoredSelection::None),
         ];
         for count in 0..=mappings.len() {
-            for oldest in [Oldest::V110, Oldest::V200] {
+            for oldest in [LibVersion::V110, LibVersion::V200] {
                 let object = encode(&mappings[..count], oldest).unwrap();
                 let found = with_image(&collection(&object), |image| {
                     crate::parse::virtual_layout::mappings(image, (0, 1))
@@ -104,13 +104,13 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_not_written() {
-        let refused = |mapping: VirtualMapping| assert!(encode(&[mapping], Oldest::V110).is_err());
-        assert!(encode(&[], Oldest::V18).is_err());
-        refused(mapping(&[""], Selection::All, Selection::All));
-        refused(mapping(&["a\0b"], Selection::All, Selection::All));
-        refused(mapping(&[], Selection::All, Selection::All));
-        refused(mapping(&["a", ""], Selection::All, Selection::All));
+        let refused = |mapping: VirtualMapping| assert!(encode(&[mapping], LibVersion::V110).is_err());
+        assert!(encode(&[], LibVersion::V18).is_err());
+        refused(mapping(&[""], StoredSelection::All, StoredSelection::All));
+        refused(mapping(&["a\0b"], StoredSelection::All, StoredSelection::All));
+        refused(mapping(&[], StoredSelection::All, StoredSelection::All));
+        refused(mapping(&["a", ""], StoredSelection::All, StoredSelection::All));
         refused(mapping(&["a"], slab(Some(4)), slab(None)));
-        refused(mapping(&["a"], Selection::Points { rank: 1, coordinates: vec![1] }, slab(Some(1))));
+        refused(mapping(&["a"], StoredSelection::Points { rank: 1, coordinates: vec![1] }, slab(Some(1))));
     }
 }

@@ -1,6 +1,6 @@
 //! Storage layouts of datasets. Source: specification §IV.A.2.i, "Data Layout"; §III, chunk indexes.
 
-use super::{Name, Selection};
+use super::{Name, StoredSelection};
 
 /// Storage layout of a dataset.
 #[derive(Debug, Clone, PartialEq)]
@@ -127,9 +127,9 @@ pub struct VirtualMapping {
     /// Source dataset.
     pub dataset: SourceName,
     /// Selected elements of the source.
-    pub source: Selection,
+    pub source: StoredSelection,
     /// Corresponding elements of the virtual dataset.
-    pub target: Selection,
+    pub target: StoredSelection,
 }
 
 /// Printf-style name of a source, with `%b` for the number of a block.

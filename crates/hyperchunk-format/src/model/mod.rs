@@ -26,5 +26,5 @@ pub use link::{Link, LinkTarget};
 pub use name::Name;
 pub use object::{LinkStorage, ObjectHeader, ObjectKind, Part, RawMessage, Times};
 pub use reference::Reference;
-pub use selection::{Hyperslab, Selected, Selection};
+pub use selection::{Hyperslab, RegionSelection, StoredSelection};
 pub use superblock::{CacheImage, SharedMessageTable, Superblock};

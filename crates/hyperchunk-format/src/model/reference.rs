@@ -1,6 +1,6 @@
 //! References as values. Source: specification §VIII.B and C; HDF5 2.x H5R for revised references.
 
-use super::{Name, Selected};
+use super::{Name, RegionSelection};
 
 /// Target of a stored reference.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub struct Reference {
     /// Address of the object's header.
     pub address: u64,
     /// Selected part of the object, for region references.
-    pub region: Option<Selected>,
+    pub region: Option<RegionSelection>,
     /// Name of the attribute, for attribute references.
     pub attribute: Option<Name>,
 }

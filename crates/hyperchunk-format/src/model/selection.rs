@@ -3,7 +3,7 @@
 
 /// Set of elements of a dataspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Selection {
+pub enum StoredSelection {
     /// No element.
     None,
     /// Every element.
@@ -41,9 +41,9 @@ pub struct Hyperslab {
 
 /// Selection with the extent it was made in, where the file stores one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Selected {
+pub struct RegionSelection {
     /// Extent.
     pub dims: Option<Vec<u64>>,
     /// Selected elements.
-    pub selection: Selection,
+    pub selection: StoredSelection,
 }

@@ -60,7 +60,8 @@ pub fn each(image: Image<'_>, header: &ObjectHeader) -> Result<Vec<(Name, Result
 /// # Errors
 /// Corrupt, Truncated or Unsupported if they cannot be listed.
 pub fn names(image: Image<'_>, header: &ObjectHeader) -> Result<Vec<Name>> {
-    let mut names: Vec<Name> = stored(image, header)?.iter().map(Stored::name).collect::<Result<_>>()?;
+    let mut names: Vec<Name> =
+        stored(image, header)?.iter().map(StoredAttribute::name).collect::<Result<_>>()?;
     names.sort_unstable();
     Ok(names)
 }
@@ -99,12 +100,12 @@ pub fn find(image: Image<'_>, header: &ObjectHeader, name: &[u8]) -> Result<Opti
 }
 
 /// Attribute whose message was found but not parsed.
-struct Stored<'h> {
+struct StoredAttribute<'h> {
     body: Body<'h>,
     creation_order: Option<u32>,
 }
 
-impl Stored<'_> {
+impl StoredAttribute<'_> {
     fn name(&self) -> Result<Name> {
         attribute::parse_name(&mut self.body.cursor(STRUCTURE))
     }
@@ -116,13 +117,13 @@ impl Stored<'_> {
 }
 
 /// Location of attributes in dense storage.
-struct Dense {
+struct DenseAttributes {
     heap: u64,
     by_name: u64,
     order_tracked: bool,
 }
 
-impl Dense {
+impl DenseAttributes {
     fn open<'i>(&self, image: Image<'i>) -> Result<(Heaps<'i>, BTree)> {
         let tree = BTree::open(image, self.by_name, &[BY_NAME]);
         let (own, tree) = both(DenseObjects::open(image, self.heap), tree)?;
@@ -131,21 +132,21 @@ impl Dense {
     }
 }
 
-fn dense(image: Image<'_>, header: &ObjectHeader) -> Result<Option<Dense>> {
+fn dense(image: Image<'_>, header: &ObjectHeader) -> Result<Option<DenseAttributes>> {
     let Some(AttributeInfo { heap: Some(heap), by_name, order_tracked, .. }) = info(image, header)? else {
         return Ok(None);
     };
     let by_name = by_name.ok_or_else(|| {
         Error::corrupt("attributes in a heap without a B-tree by name").within("attribute info message")
     })?;
-    Ok(Some(Dense { heap, by_name, order_tracked }))
+    Ok(Some(DenseAttributes { heap, by_name, order_tracked }))
 }
 
 fn compact(header: &ObjectHeader) -> impl Iterator<Item = &crate::model::RawMessage> {
     header.messages.iter().filter(|raw| raw.kind == message::ATTRIBUTE)
 }
 
-fn stored<'h>(image: Image<'_>, header: &'h ObjectHeader) -> Result<Vec<Stored<'h>>> {
+fn stored<'h>(image: Image<'_>, header: &'h ObjectHeader) -> Result<Vec<StoredAttribute<'h>>> {
     if let Some(dense) = dense(image, header)? {
         let (heaps, tree) = dense.open(image)?;
         return heaps.all(&tree);
@@ -155,7 +156,7 @@ fn stored<'h>(image: Image<'_>, header: &'h ObjectHeader) -> Result<Vec<Stored<'
         let creation_order = raw.creation_order.map(u32::from);
         let body = shared::resolve(image, raw)?;
         budget.take(body.data.len() as u64)?;
-        Ok(Stored { body, creation_order })
+        Ok(StoredAttribute { body, creation_order })
     })
 }
 
@@ -189,13 +190,13 @@ struct Heaps<'i> {
 
 impl<'i> Heaps<'i> {
     /// Reads all attributes of a B-tree.
-    fn all<'h>(&self, by_name: &BTree) -> Result<Vec<Stored<'h>>> {
+    fn all<'h>(&self, by_name: &BTree) -> Result<Vec<StoredAttribute<'h>>> {
         let records = by_name.records(self.image)?;
         self.image
             .all(records.chunks_exact(by_name.record_size()), |bytes| self.stored(&Record::parse(bytes)?))
     }
 
-    fn stored<'h>(&self, record: &Record) -> Result<Stored<'h>> {
+    fn stored<'h>(&self, record: &Record) -> Result<StoredAttribute<'h>> {
         let data = if !record.shared {
             self.own.get(&record.id)?
         } else if let Some(shared) = self.shared.get() {
@@ -206,11 +207,11 @@ impl<'i> Heaps<'i> {
         };
         let body = Body { data: Cow::Owned(data), offset: 0, committed: None };
         let creation_order = Some(record.creation_order).filter(|_| self.order_tracked);
-        Ok(Stored { body, creation_order })
+        Ok(StoredAttribute { body, creation_order })
     }
 }
 
-fn find_dense(image: Image<'_>, dense: &Dense, name: &[u8]) -> Result<Option<Attribute>> {
+fn find_dense(image: Image<'_>, dense: &DenseAttributes, name: &[u8]) -> Result<Option<Attribute>> {
     let (heaps, tree) = dense.open(image)?;
     let hash = checksum::lookup3(name);
     let mut found = None;

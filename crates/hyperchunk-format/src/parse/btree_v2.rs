@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 const NAME: &str = "version 2 B-tree";
 
 /// Size of signature, version, type and checksum of a node.
-const OVERHEAD: u64 = 10;
+const NODE_OVERHEAD_BYTES: u64 = 10;
 
 /// Version 2 B-tree.
 #[derive(Debug, Clone)]
@@ -88,7 +88,7 @@ impl BTree {
         let count = cursor.u16()?;
         let total = cursor.length(sizes)?;
 
-        let leaf = node_size.saturating_sub(OVERHEAD).checked_div(record_size).unwrap_or(0);
+        let leaf = node_size.saturating_sub(NODE_OVERHEAD_BYTES).checked_div(record_size).unwrap_or(0);
         let count_width = width(leaf);
         let mut depths = vec![Depth { most: leaf, most_below: leaf, total_width: 0 }];
         let impossible = || {
@@ -100,7 +100,7 @@ impl BTree {
                 .saturating_add(count_width as u64)
                 .saturating_add(below.total_width as u64);
             let most = node_size
-                .saturating_sub(OVERHEAD.saturating_add(pointer))
+                .saturating_sub(NODE_OVERHEAD_BYTES.saturating_add(pointer))
                 .checked_div(record_size.saturating_add(pointer))
                 .filter(|most| *most > 0)
                 .ok_or_else(impossible)?;
@@ -291,7 +291,7 @@ impl BTree {
             0 => 0,
             _ => (self.pointer_size(image, depth) as u64).saturating_mul(u64::from(count).saturating_add(1)),
         };
-        OVERHEAD.saturating_add(records).saturating_add(pointers)
+        NODE_OVERHEAD_BYTES.saturating_add(records).saturating_add(pointers)
     }
 
     /// Returns the size of a pointer in a node of that depth.

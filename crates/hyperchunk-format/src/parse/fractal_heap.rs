@@ -22,9 +22,9 @@ const NAME: &str = "fractal heap";
 type Block<'a> = Rc<Cow<'a, [u8]>>;
 
 /// Size of a checksum.
-const CHECKSUM: u64 = 4;
+const CHECKSUM_BYTES: u64 = 4;
 /// Bytes that filters may always produce, in addition to a multiple of the file's size.
-const SLACK: u64 = 4 << 20;
+const SLACK_BYTES: u64 = 4 << 20;
 
 /// Fractal heap, for one operation: it caches the blocks read, and bounds the total size of the returned
 /// objects.
@@ -43,7 +43,7 @@ pub struct FractalHeap<'a> {
     /// Size of the managed objects' address space.
     managed: u64,
     table: DoublingTable,
-    root: Option<Stored>,
+    root: Option<BlockLocation>,
     /// Number of rows of the root block if it is indirect; 0 if it is direct.
     root_rows: u32,
     /// Widths of an offset and of a length in the heap.
@@ -54,7 +54,7 @@ pub struct FractalHeap<'a> {
 
 /// Location of a block or a huge object.
 #[derive(Debug, Clone, Copy)]
-struct Stored {
+struct BlockLocation {
     address: u64,
     /// Stored size and filter mask, if it is filtered.
     filtered: Option<(u64, u32)>,
@@ -132,7 +132,7 @@ impl<'a> FractalHeap<'a> {
             huge,
             managed,
             table,
-            root: root_address.map(|address| Stored { address, filtered: root_filtered }),
+            root: root_address.map(|address| BlockLocation { address, filtered: root_filtered }),
             root_rows: root_rows.into(),
             offset_width: table.offset_width(),
             length_width: table.length_width().min(width(largest_managed)),
@@ -201,7 +201,7 @@ impl<'a> FractalHeap<'a> {
         if offset == 0 || offset > self.managed || length == 0 || length > self.largest_managed {
             return Err(outside());
         }
-        let (start, block) = self.block_of(image, offset)?;
+        let (start, block) = self.find_block(image, offset)?;
         let range = || {
             let from = usize::try_from(offset.checked_sub(start)?).ok()?;
             Some(from..from.checked_add(usize::try_from(length).ok()?)?)
@@ -211,7 +211,7 @@ impl<'a> FractalHeap<'a> {
     }
 
     /// Returns the direct block that contains a heap offset, and the heap offset of its start.
-    fn block_of(&self, image: Image<'a>, offset: u64) -> Result<(u64, Block<'a>)> {
+    fn find_block(&self, image: Image<'a>, offset: u64) -> Result<(u64, Block<'a>)> {
         if let Some((start, (size, block))) = self.cache.borrow().direct.range(..=offset).next_back()
             && offset.saturating_sub(*start) < *size
         {
@@ -225,7 +225,7 @@ impl<'a> FractalHeap<'a> {
 
     /// Returns the location of the direct block that contains a heap offset, the heap offset of its start,
     /// and its size.
-    fn locate(&self, image: Image<'a>, offset: u64) -> Result<(Stored, u64, u64)> {
+    fn locate(&self, image: Image<'a>, offset: u64) -> Result<(BlockLocation, u64, u64)> {
         let root = self.root.ok_or_else(|| Error::corrupt("an object in a heap without blocks"))?;
         if self.root_rows == 0 {
             return Ok((root, 0, self.table.first_size()));
@@ -244,7 +244,7 @@ impl<'a> FractalHeap<'a> {
             if direct {
                 return Ok((stored, start, entry.size));
             }
-            let below = self.table.rows_of(entry.size).filter(|below| *below < rows);
+            let below = self.table.count_rows(entry.size).filter(|below| *below < rows);
             rows = below.ok_or_else(|| Error::corrupt("a block as large as the one that it is in"))?;
             address = stored.address;
         }
@@ -258,7 +258,7 @@ impl<'a> FractalHeap<'a> {
         address: u64,
         entry: &doubling_table::Entry,
         direct: bool,
-    ) -> Result<Option<Stored>> {
+    ) -> Result<Option<BlockLocation>> {
         let sizes = image.sizes;
         let directs = entry.number.min(self.table.direct_entries());
         let position = directs
@@ -272,7 +272,7 @@ impl<'a> FractalHeap<'a> {
             true => Some((cursor.length(sizes)?, cursor.u32()?)),
             false => None,
         };
-        Ok(Some(Stored { address, filtered }))
+        Ok(Some(BlockLocation { address, filtered }))
     }
 
     /// Reads an indirect block and verifies it.
@@ -287,7 +287,7 @@ impl<'a> FractalHeap<'a> {
             .saturating_mul(self.direct_entry_size(image))
             .saturating_add(entries.saturating_sub(directs).saturating_mul(image.sizes.address.into()))
             .saturating_add(self.table.prefix_size())
-            .saturating_add(CHECKSUM);
+            .saturating_add(CHECKSUM_BYTES);
         let bytes = image.read(NAME, address, size)?;
         cache.budget.take(size)?;
         image.checked(&bytes, NAME, address)?;
@@ -298,7 +298,7 @@ impl<'a> FractalHeap<'a> {
     }
 
     /// Reads a direct block, decodes its filters and verifies it.
-    fn direct(&self, image: Image<'a>, stored: Stored, start: u64, size: u64) -> Result<Block<'a>> {
+    fn direct(&self, image: Image<'a>, stored: BlockLocation, start: u64, size: u64) -> Result<Block<'a>> {
         let mut cache = self.cache.borrow_mut();
         let block = match stored.filtered {
             Some(_) => self.unfilter(image, stored, size, &mut cache)?,
@@ -319,14 +319,15 @@ impl<'a> FractalHeap<'a> {
     fn unfilter(
         &self,
         image: Image<'a>,
-        stored: Stored,
+        stored: BlockLocation,
         expected: u64,
         cache: &mut Cache<'a>,
     ) -> Result<Cow<'a, [u8]>> {
         let (size, mask) = stored.filtered.unwrap_or((expected, 0));
         // Decoded bytes stay in memory. Real files do not filter heaps of many megabytes.
         let decoded = cache.decoded.saturating_add(expected);
-        let most = image.left(0).saturating_mul(64).saturating_add(SLACK).min(image.limits.metadata_bytes);
+        let most =
+            image.left(0).saturating_mul(64).saturating_add(SLACK_BYTES).min(image.limits.metadata_bytes);
         if decoded > most {
             return Err(Error::limit(format!("{decoded} bytes out of filters in one heap")));
         }
@@ -360,7 +361,7 @@ impl<'a> FractalHeap<'a> {
 
     /// Verifies the checksum of a direct block, which is computed with its own field as 0.
     fn check_sum(&self, block: &[u8]) -> Result<()> {
-        let at = usize::try_from(self.prefix_size().saturating_sub(CHECKSUM)).unwrap_or(usize::MAX);
+        let at = usize::try_from(self.prefix_size().saturating_sub(CHECKSUM_BYTES)).unwrap_or(usize::MAX);
         let mut cleared = block.to_vec();
         let field = cleared.get_mut(at..).and_then(<[u8]>::first_chunk_mut::<4>);
         let field = field.ok_or_else(|| Error::corrupt("too short for its checksum"))?;
@@ -370,7 +371,7 @@ impl<'a> FractalHeap<'a> {
 
     /// Returns the size of a direct block's prefix.
     fn prefix_size(&self) -> u64 {
-        let checksum = if self.checksums { CHECKSUM } else { 0 };
+        let checksum = if self.checksums { CHECKSUM_BYTES } else { 0 };
         self.table.prefix_size().saturating_add(checksum)
     }
 

@@ -8,7 +8,7 @@ use std::ops::Range;
 const NAME: &str = "global heap collection";
 
 /// Minimum size of a collection, according to the specification and libhdf5.
-const SMALLEST: u64 = 4096;
+const MIN_COLLECTION_BYTES: u64 = 4096;
 
 /// Collection of the global heap.
 #[derive(Debug, Clone)]
@@ -25,14 +25,14 @@ impl<'a> Collection<'a> {
     /// Corrupt, Truncated, Unsupported; Need.
     pub fn open(image: Image<'a>, address: u64) -> Result<Self> {
         // Most collections have the minimum size, so that one read is enough.
-        let mut bytes = image.read_up_to(NAME, address, SMALLEST)?;
+        let mut bytes = image.read_up_to(NAME, address, MIN_COLLECTION_BYTES)?;
         let mut cursor = image.cursor(&bytes, NAME, address);
         cursor.signature(b"GCOL")?;
         cursor.version(1..=1)?;
         cursor.skip(3)?;
         let size = cursor.length(image.sizes)?;
-        if size < SMALLEST {
-            return Err(cursor.error(format!("{size} bytes; the smallest has {SMALLEST}")));
+        if size < MIN_COLLECTION_BYTES {
+            return Err(cursor.error(format!("{size} bytes; the smallest has {MIN_COLLECTION_BYTES}")));
         }
         if size != bytes.len() as u64 {
             bytes = image.read(NAME, address, size)?;

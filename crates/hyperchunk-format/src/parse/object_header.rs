@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 const STRUCTURE: &str = "object header";
 /// Size of the first read, in bytes. The first block of most headers fits in it.
-const SPECULATIVE: u64 = 512;
+const SPECULATIVE_BYTES: u64 = 512;
 /// Initial capacity of the list of messages.
-const USUAL: usize = 8;
+const USUAL_MESSAGES: usize = 8;
 
 /// Reads the object header at an address, with the messages of all its blocks.
 ///
@@ -20,7 +20,7 @@ const USUAL: usize = 8;
 /// Truncated or Corrupt if it is damaged; Unsupported if its version is unknown, or a message flagged as
 /// mandatory for readers.
 pub fn parse(image: Image<'_>, address: u64) -> Result<ObjectHeader> {
-    let bytes = image.read_up_to(STRUCTURE, address, SPECULATIVE)?;
+    let bytes = image.read_up_to(STRUCTURE, address, SPECULATIVE_BYTES)?;
     let mut cursor = image.cursor(&bytes, STRUCTURE, address);
     let prefix = if bytes.starts_with(b"OHDR") { prefix_2(&mut cursor)? } else { prefix_1(&mut cursor)? };
     let start = cursor.position();
@@ -36,7 +36,7 @@ pub fn parse(image: Image<'_>, address: u64) -> Result<ObjectHeader> {
     let mut blocks = Blocks {
         address,
         prefix,
-        messages: Vec::with_capacity(USUAL),
+        messages: Vec::with_capacity(USUAL_MESSAGES),
         continuations: Vec::new(),
         budget,
         seen: HashSet::new(),

@@ -4,7 +4,7 @@
 use super::global_heap::Collection;
 use super::selection;
 use crate::encode::SIZES;
-use crate::model::{Name, Reference, ReferenceKind, Selected};
+use crate::model::{Name, Reference, ReferenceKind, RegionSelection};
 use crate::{Cursor, Error, Fuel, Image, Limits, Result};
 
 const STRUCTURE: &str = "reference";
@@ -45,7 +45,7 @@ pub fn parse_with(
             let object = heap(address, index)?;
             let mut cursor = Cursor::new(&object, "region reference", 0);
             let address = cursor.address(image.sizes)?.unwrap_or(u64::MAX);
-            let region = Selected { dims: None, selection: selection::parse(&mut cursor)? };
+            let region = RegionSelection { dims: None, selection: selection::parse(&mut cursor)? };
             Ok(Some(Reference { region: Some(region), ..to(address) }))
         }
         ReferenceKind::Object2 | ReferenceKind::Region2 | ReferenceKind::Attribute => {
@@ -108,7 +108,7 @@ fn revised(
     if kind == REGION {
         // Size and rank of the selection, which are repeated in it.
         cursor.skip(8)?;
-        reference.region = Some(Selected { dims: None, selection: selection::parse(&mut cursor)? });
+        reference.region = Some(RegionSelection { dims: None, selection: selection::parse(&mut cursor)? });
     } else if kind == ATTRIBUTE {
         reference.attribute = Some(string(&mut cursor)?);
     }
@@ -133,7 +133,7 @@ fn string(cursor: &mut Cursor<'_>) -> Result<Name> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Selection;
+    use crate::model::StoredSelection;
     use crate::parse::testing::{Maker, with_image};
 
     /// Parses an element; the heap has `object` at address 64, index 1.
@@ -154,9 +154,9 @@ mod tests {
         Maker::default().u64s(numbers)
     }
 
-    fn region() -> Option<Selected> {
-        let selection = Selection::Points { rank: 1, coordinates: vec![5] };
-        Some(Selected { dims: None, selection })
+    fn region() -> Option<RegionSelection> {
+        let selection = StoredSelection::Points { rank: 1, coordinates: vec![5] };
+        Some(RegionSelection { dims: None, selection })
     }
 
     const POINT: &[u32] = &[1, 1, 0, 0, 1, 1, 5];

@@ -2,19 +2,19 @@
 //! `H5S*_deserialize` for the checks.
 
 use super::message::dataspace::MAX_RANK;
-use crate::model::{Hyperslab, Selection};
+use crate::model::{Hyperslab, StoredSelection};
 use crate::{Cursor, Error, Result};
 
 /// Reads a selection; the cursor stays at the bytes after it.
 ///
 /// # Errors
 /// Corrupt or Unsupported if it is damaged.
-pub fn parse(cursor: &mut Cursor<'_>) -> Result<Selection> {
+pub fn parse(cursor: &mut Cursor<'_>) -> Result<StoredSelection> {
     match cursor.u32()? {
-        0 => whole(cursor).map(|()| Selection::None),
+        0 => whole(cursor).map(|()| StoredSelection::None),
         1 => points(cursor),
         2 => hyperslab(cursor),
-        3 => whole(cursor).map(|()| Selection::All),
+        3 => whole(cursor).map(|()| StoredSelection::All),
         class => Err(cursor.error(format!("a selection of type {class}"))),
     }
 }
@@ -59,7 +59,7 @@ fn numbers(cursor: &mut Cursor<'_>, count: u64, each: usize, width: usize) -> Re
     Ok(Some(numbers).filter(|numbers| !numbers.is_empty()))
 }
 
-fn points(cursor: &mut Cursor<'_>) -> Result<Selection> {
+fn points(cursor: &mut Cursor<'_>) -> Result<StoredSelection> {
     let width = match version(cursor, 2)? {
         1 => cursor.skip(8).map(|()| 4)?,
         _ => width(cursor)?,
@@ -67,10 +67,10 @@ fn points(cursor: &mut Cursor<'_>) -> Result<Selection> {
     let rank = rank(cursor)?;
     let count = cursor.uint(width)?;
     let coordinates = numbers(cursor, count, rank, width)?;
-    Ok(coordinates.map_or(Selection::None, |coordinates| Selection::Points { rank, coordinates }))
+    Ok(coordinates.map_or(StoredSelection::None, |coordinates| StoredSelection::Points { rank, coordinates }))
 }
 
-fn hyperslab(cursor: &mut Cursor<'_>) -> Result<Selection> {
+fn hyperslab(cursor: &mut Cursor<'_>) -> Result<StoredSelection> {
     const REGULAR: u8 = 0x01;
     let mut flags = 0;
     let width = match version(cursor, 3)? {
@@ -91,7 +91,7 @@ fn hyperslab(cursor: &mut Cursor<'_>) -> Result<Selection> {
     if flags & REGULAR != 0 { regular(cursor, rank, width) } else { blocks(cursor, rank, width) }
 }
 
-fn regular(cursor: &mut Cursor<'_>, rank: usize, width: usize) -> Result<Selection> {
+fn regular(cursor: &mut Cursor<'_>, rank: usize, width: usize) -> Result<StoredSelection> {
     let unlimited = u64::MAX >> 64_u32.saturating_sub(u32::try_from(width).unwrap_or(8).saturating_mul(8));
     let slabs: Vec<Hyperslab> = (0..rank)
         .map(|_| {
@@ -104,13 +104,13 @@ fn regular(cursor: &mut Cursor<'_>, rank: usize, width: usize) -> Result<Selecti
         })
         .collect::<Result<_>>()?;
     if slabs.iter().any(|slab| slab.count == Some(0) || slab.block == Some(0)) {
-        return Ok(Selection::None);
+        return Ok(StoredSelection::None);
     }
     let unlimited = slabs.iter().filter(|slab| slab.count.is_none() || slab.block.is_none()).count();
     if unlimited > 1 || !slabs.iter().all(valid) {
         return Err(cursor.error(format!("blocks that overlap or lie outside of any dataspace: {slabs:?}")));
     }
-    Ok(Selection::Regular(slabs))
+    Ok(StoredSelection::Regular(slabs))
 }
 
 /// True if the blocks do not overlap and the last one ends within 64 bits.
@@ -127,10 +127,10 @@ fn valid(slab: &Hyperslab) -> bool {
     }
 }
 
-fn blocks(cursor: &mut Cursor<'_>, rank: usize, width: usize) -> Result<Selection> {
+fn blocks(cursor: &mut Cursor<'_>, rank: usize, width: usize) -> Result<StoredSelection> {
     let count = cursor.uint(width)?;
     let Some(corners) = numbers(cursor, count, rank.saturating_mul(2), width)? else {
-        return Ok(Selection::None);
+        return Ok(StoredSelection::None);
     };
     let blocks: Vec<Block<'_>> = corners
         .chunks_exact(rank.saturating_mul(2))
@@ -140,14 +140,14 @@ fn blocks(cursor: &mut Cursor<'_>, rank: usize, width: usize) -> Result<Selectio
     if turned || !apart(blocks) {
         return Err(cursor.error("blocks that overlap or whose corners are in the wrong order".into()));
     }
-    Ok(Selection::Blocks { rank, corners })
+    Ok(StoredSelection::Blocks { rank, corners })
 }
 
 /// First and last corner of a block.
 type Block<'b> = (&'b [u64], &'b [u64]);
 
 /// Maximum number of pairs of blocks to compare.
-const MOST_COMPARISONS: usize = 10_000_000;
+const MAX_COMPARISONS: usize = 10_000_000;
 
 /// True if no two blocks overlap. False also if the bound on comparisons is reached.
 fn apart(mut blocks: Vec<Block<'_>>) -> bool {
@@ -156,7 +156,7 @@ fn apart(mut blocks: Vec<Block<'_>>) -> bool {
     }
     blocks.sort_unstable();
     let mut near: Vec<Block<'_>> = Vec::new();
-    let mut left = MOST_COMPARISONS;
+    let mut left = MAX_COMPARISONS;
     blocks.into_iter().all(|block| {
         near.retain(|other| other.1.first() >= block.0.first());
         let enough = left.checked_sub(near.len());

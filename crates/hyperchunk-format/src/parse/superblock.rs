@@ -8,7 +8,7 @@ use crate::{Cursor, Error, ErrorKind, Fuel, Image, Limits, Result, Sizes, View};
 
 const SIGNATURE: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
 /// Largest superblock: version 1 with numbers of 32 bytes.
-const LARGEST: u64 = 8 + 20 + 4 * 32 + (32 + 32 + 24);
+const MAX_SUPERBLOCK_BYTES: u64 = 8 + 20 + 4 * 32 + (32 + 32 + 24);
 const STRUCTURE: &str = "superblock";
 
 /// Flag "open for writing".
@@ -46,7 +46,7 @@ pub fn parse(view: &dyn View, limits: &Limits, fuel: &Fuel) -> Result<Superblock
     let base = locate(view)?;
     // Provisional sizes: the real ones are in the superblock itself.
     let image = Image::new(view, base, Sizes { address: 8, length: 8 }, limits, fuel);
-    let bytes = image.read_up_to(STRUCTURE, 0, LARGEST)?;
+    let bytes = image.read_up_to(STRUCTURE, 0, MAX_SUPERBLOCK_BYTES)?;
     let mut cursor = image.cursor(&bytes, STRUCTURE, 0);
     cursor.skip(SIGNATURE.len())?;
     let version = cursor.version(0..=3)?;

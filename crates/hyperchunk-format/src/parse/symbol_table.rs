@@ -7,9 +7,9 @@ use crate::{Cursor, Image, Result};
 
 const STRUCTURE: &str = "symbol table node";
 /// Capacity of a node with the default K.
-const USUAL: u64 = 8;
+const USUAL_ENTRIES: u64 = 8;
 /// Size of signature, version and count.
-const PREFIX: u64 = 8;
+const PREFIX_BYTES: u64 = 8;
 
 /// Entry of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,12 +32,12 @@ enum Target {
 /// Returns the size of a node with this number of entries.
 pub(crate) fn size(image: Image<'_>, entries: u64) -> u64 {
     let entry = u64::from(image.sizes.length).saturating_add(image.sizes.address.into()).saturating_add(24);
-    entries.saturating_mul(entry).saturating_add(PREFIX)
+    entries.saturating_mul(entry).saturating_add(PREFIX_BYTES)
 }
 
 /// Returns the range (address, length) of the first read of a node.
 pub(crate) fn usual(image: Image<'_>, address: u64) -> (u64, u64) {
-    (address, size(image, USUAL).min(image.left(address)))
+    (address, size(image, USUAL_ENTRIES).min(image.left(address)))
 }
 
 /// Reads the entries of the node at an address.
@@ -45,7 +45,7 @@ pub(crate) fn usual(image: Image<'_>, address: u64) -> (u64, u64) {
 /// # Errors
 /// Corrupt, Truncated or Unsupported if it is damaged.
 pub(crate) fn entries(image: Image<'_>, address: u64) -> Result<Vec<Entry>> {
-    let mut bytes = image.read_up_to(STRUCTURE, address, size(image, USUAL))?;
+    let mut bytes = image.read_up_to(STRUCTURE, address, size(image, USUAL_ENTRIES))?;
     let mut cursor = image.cursor(&bytes, STRUCTURE, address);
     cursor.signature(b"SNOD")?;
     cursor.version(1..=1)?;

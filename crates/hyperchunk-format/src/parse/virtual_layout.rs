@@ -3,7 +3,7 @@
 
 use super::global_heap::Collection;
 use super::selection;
-use crate::model::{Name, Selection, SourceName, VirtualMapping};
+use crate::model::{Name, SourceName, StoredSelection, VirtualMapping};
 use crate::{Cursor, Error, Image, Result};
 
 const NAME: &str = "virtual dataset's mappings";
@@ -114,7 +114,7 @@ fn source_name(cursor: &mut Cursor<'_>) -> Result<SourceName> {
 /// Checks a mapping without its datasets. libhdf5 allows no other mappings.
 pub(crate) fn check(mapping: &VirtualMapping) -> std::result::Result<(), &'static str> {
     let VirtualMapping { file, dataset, source, target } = mapping;
-    if matches!(source, Selection::Points { .. }) || matches!(target, Selection::Points { .. }) {
+    if matches!(source, StoredSelection::Points { .. }) || matches!(target, StoredSelection::Points { .. }) {
         return Err("points are selected");
     }
     let many_sources = file.parts.len() > 1 || dataset.parts.len() > 1;
@@ -129,8 +129,8 @@ pub(crate) fn check(mapping: &VirtualMapping) -> std::result::Result<(), &'stati
 }
 
 /// True if a selection is unlimited, so that it grows with the dataset.
-fn is_unlimited(selection: &Selection) -> bool {
-    let Selection::Regular(axes) = selection else { return false };
+fn is_unlimited(selection: &StoredSelection) -> bool {
+    let StoredSelection::Regular(axes) = selection else { return false };
     axes.iter().any(|axis| axis.count.is_none() || axis.block.is_none())
 }
 

@@ -9,11 +9,11 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// Number of links of a group, and of attributes of an object, that are also looked up by name.
-const LOOKED_UP: usize = 40;
+const MAX_LOOKUPS: usize = 40;
 
 /// Result of a walk.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Found {
+struct WalkSummary {
     groups: usize,
     datasets: usize,
     datatypes: usize,
@@ -26,7 +26,7 @@ struct Found {
 
 struct Walk<'i> {
     image: Image<'i>,
-    found: Found,
+    found: WalkSummary,
     seen: HashSet<u64>,
     /// Number of objects left to visit: damage may make a small file endless.
     left: usize,
@@ -78,7 +78,7 @@ impl Walk<'_> {
         let count = self.keep(group::count(self.image, header))?;
         self.same("links", count.as_ref(), Some(&(links.len() as u64)));
         for (number, link) in links.into_iter().enumerate() {
-            if number < LOOKED_UP {
+            if number < MAX_LOOKUPS {
                 let found = self.keep(group::find(self.image, header, link.name.as_bytes()))?.flatten();
                 self.same("a link by name", found.as_ref(), Some(&link));
             }
@@ -122,7 +122,7 @@ impl Walk<'_> {
         for (number, (name, attribute)) in attributes.into_iter().enumerate() {
             self.found.attributes += 1;
             let Some(attribute) = self.keep(attribute)? else { continue };
-            if number < LOOKED_UP {
+            if number < MAX_LOOKUPS {
                 let found = self.keep(attributes::find(self.image, header, name.as_bytes()))?.flatten();
                 self.same("an attribute by name", found.as_ref(), Some(&attribute));
             }
@@ -150,7 +150,7 @@ impl Walk<'_> {
 }
 
 /// Walks a file, starting at its superblock.
-fn walk(view: &dyn View, most: usize) -> Result<Found> {
+fn walk(view: &dyn View, most: usize) -> Result<WalkSummary> {
     let limits = Limits::default();
     let fuel = Fuel::new(&limits);
     let superblock = superblock::parse(view, &limits, &fuel)?;
@@ -162,7 +162,7 @@ fn walk(view: &dyn View, most: usize) -> Result<Found> {
     let view = Overlay::new(view, patches.collect::<Vec<_>>());
     let image = Image::new(&view, superblock.base, superblock.sizes, &limits, &fuel)
         .with_shared_messages(superblock.shared_messages);
-    let mut walk = Walk { image, found: Found::default(), seen: HashSet::new(), left: most };
+    let mut walk = Walk { image, found: WalkSummary::default(), seen: HashSet::new(), left: most };
     walk.object(superblock.root)?;
     Ok(walk.found)
 }
@@ -176,7 +176,7 @@ const FIXTURES: [(&str, &[u8]); 4] = [
 
 #[test]
 fn whole_files() {
-    let expected = Found {
+    let expected = WalkSummary {
         groups: 2,
         datasets: 15,
         datatypes: 1,

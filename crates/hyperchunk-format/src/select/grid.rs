@@ -1,9 +1,9 @@
 //! Orthogonal selection of data stored in boxes of any position and extent.
 
-use super::choice::product;
-use super::line::{Line, Listed, Pattern};
+use super::line::{IndexList, Line, Pattern};
 use super::program::{Program, Run, Segments};
-use super::{Choice, strides};
+use super::selection::product;
+use super::{Selection, strides};
 use crate::Result;
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,41 +11,41 @@ use std::sync::Arc;
 /// Orthogonal selection that maps the elements of a box to their places in the result.
 #[derive(Debug)]
 pub struct Grid {
-    axes: Vec<Selected>,
+    axes: Vec<AxisSelection>,
     /// Stride of each dimension in the result.
     places: Vec<u64>,
 }
 
 /// Selected indices of a dimension.
 #[derive(Debug)]
-enum Selected {
+enum AxisSelection {
     Pattern(Pattern),
     /// Listed indices, sorted.
-    Listed(Arc<Listed>),
+    List(Arc<IndexList>),
 }
 
 impl Grid {
     /// Creates a grid; `None` if the selection is not orthogonal.
     ///
     /// # Errors
-    /// As [`Choice::check`].
-    pub fn new(choice: &Choice, dims: &[u64]) -> Result<Option<Self>> {
-        choice.check(dims)?;
-        let axes = match choice {
-            Choice::All => dims.iter().map(|dim| Selected::Pattern(Pattern::all(*dim))).collect(),
-            Choice::Axes(axes) => {
+    /// As [`Selection::check`].
+    pub fn new(selection: &Selection, dims: &[u64]) -> Result<Option<Self>> {
+        selection.check(dims)?;
+        let axes = match selection {
+            Selection::All => dims.iter().map(|dim| AxisSelection::Pattern(Pattern::all(*dim))).collect(),
+            Selection::Axes(axes) => {
                 let mut selected = Vec::with_capacity(axes.len());
                 for (at, (axis, extent)) in axes.iter().zip(dims).enumerate() {
                     selected.push(match axis.line(at, *extent)? {
-                        Line::Pattern(pattern) => Selected::Pattern(pattern),
-                        Line::List(indices) => Selected::Listed(Arc::new(Listed::new(indices, 1))),
+                        Line::Pattern(pattern) => AxisSelection::Pattern(pattern),
+                        Line::List(indices) => AxisSelection::List(Arc::new(IndexList::new(indices, 1))),
                     });
                 }
                 selected
             }
-            Choice::None | Choice::Points { .. } | Choice::Blocks(_) => return Ok(None),
+            Selection::None | Selection::Points { .. } | Selection::Blocks(_) => return Ok(None),
         };
-        Ok(Some(Self { axes, places: strides(&choice.shape(dims)) }))
+        Ok(Some(Self { axes, places: strides(&selection.shape(dims)) }))
     }
 
     /// Returns the bounding box of the selected elements of a box; `None` if nothing is selected.
@@ -53,12 +53,12 @@ impl Grid {
     pub fn within(&self, bounds: &[Range<u64>]) -> Option<Vec<Range<u64>>> {
         let axes = self.axes.iter().zip(bounds);
         axes.map(|(axis, range)| match axis {
-            Selected::Pattern(pattern) => {
+            AxisSelection::Pattern(pattern) => {
                 let first = pattern.next(range.start).filter(|first| *first < range.end)?;
                 let last = pattern.at(pattern.rank(range.end).checked_sub(1)?);
                 Some(first..last.checked_add(1)?)
             }
-            Selected::Listed(list) => list.around(range),
+            AxisSelection::List(list) => list.around(range),
         })
         .collect()
     }
@@ -67,8 +67,10 @@ impl Grid {
     #[must_use]
     pub fn count(&self, bounds: &[Range<u64>]) -> u64 {
         let counts = self.axes.iter().zip(bounds).map(|(axis, range)| match axis {
-            Selected::Pattern(pattern) => pattern.rank(range.end).saturating_sub(pattern.rank(range.start)),
-            Selected::Listed(list) => list.between(range).len() as u64,
+            AxisSelection::Pattern(pattern) => {
+                pattern.rank(range.end).saturating_sub(pattern.rank(range.start))
+            }
+            AxisSelection::List(list) => list.between(range).len() as u64,
         });
         counts.fold(1, u64::saturating_mul)
     }
@@ -78,10 +80,10 @@ impl Grid {
     pub fn covers(&self, bounds: &[Range<u64>]) -> bool {
         self.axes.iter().zip(bounds).all(|(axis, range)| {
             let different = match axis {
-                Selected::Pattern(pattern) => {
+                AxisSelection::Pattern(pattern) => {
                     pattern.rank(range.end).saturating_sub(pattern.rank(range.start))
                 }
-                Selected::Listed(list) => list.different(range),
+                AxisSelection::List(list) => list.different(range),
             };
             different == range.end.saturating_sub(range.start)
         })
@@ -111,13 +113,13 @@ impl Grid {
     fn program(&self, start: &[u64], count: &[u64], bounds: &[Range<u64>]) -> Program {
         let axes = self.axes.iter().zip(start).zip(bounds);
         let segments = axes.map(|((axis, start), range)| match axis {
-            Selected::Pattern(pattern) => {
+            AxisSelection::Pattern(pattern) => {
                 let mut segments = pattern.segments(range.clone());
                 let before = range.start.wrapping_sub(*start);
                 segments.iter_mut().for_each(|segment| segment.source = segment.source.wrapping_add(before));
                 Segments::Few(segments)
             }
-            Selected::Listed(list) => Segments::Many(Arc::clone(list), list.between(range), *start),
+            AxisSelection::List(list) => Segments::Many(Arc::clone(list), list.between(range), *start),
         });
         let strides = strides(count).into_iter().zip(self.places.iter().copied());
         let segments: Vec<(Segments, u64, u64)> =
@@ -132,8 +134,8 @@ impl Grid {
             .axes
             .iter()
             .map(|axis| match axis {
-                Selected::Pattern(pattern) => pattern.length(),
-                Selected::Listed(list) => list.between(&(0..u64::MAX)).len() as u64,
+                AxisSelection::Pattern(pattern) => pattern.length(),
+                AxisSelection::List(list) => list.between(&(0..u64::MAX)).len() as u64,
             })
             .collect();
         product(&lengths)
@@ -147,9 +149,9 @@ mod tests {
 
     /// Checks for every box of a small dataspace that its elements are the ones the whole selection has
     /// there.
-    fn check(choice: &Choice, dims: &[u64]) {
-        let grid = Grid::new(choice, dims).unwrap().unwrap();
-        let all: Vec<(u64, u64)> = super::super::runs(choice, dims)
+    fn check(selection: &Selection, dims: &[u64]) {
+        let grid = Grid::new(selection, dims).unwrap().unwrap();
+        let all: Vec<(u64, u64)> = super::super::runs(selection, dims)
             .unwrap()
             .flat_map(|(first, count)| first..first + count)
             .zip(0..)
@@ -184,7 +186,7 @@ mod tests {
                 })
                 .unwrap();
                 found.sort_unstable_by_key(|(_, target)| *target);
-                assert_eq!(found, expected, "{choice:?} in {bounds:?}");
+                assert_eq!(found, expected, "{selection:?} in {bounds:?}");
                 let mut different: Vec<u64> = expected.iter().map(|(element, _)| *element).collect();
                 different.sort_unstable();
                 different.dedup();
@@ -204,20 +206,20 @@ mod tests {
     #[test]
     fn boxes_of_a_selection() {
         let dims = [5, 6];
-        check(&Choice::All, &dims);
-        check(&Choice::Axes(vec![Axis::range(1..4), Axis::range(2..5)]), &dims);
-        check(&Choice::Axes(vec![Axis::steps(0, 2, 3), Axis::steps(1, 3, 2)]), &dims);
+        check(&Selection::All, &dims);
+        check(&Selection::Axes(vec![Axis::range(1..4), Axis::range(2..5)]), &dims);
+        check(&Selection::Axes(vec![Axis::steps(0, 2, 3), Axis::steps(1, 3, 2)]), &dims);
         let blocks = Axis::Cut { start: 0, stride: 3, block: 2, length: 3 };
-        check(&Choice::Axes(vec![Axis::range(0..5), blocks]), &dims);
+        check(&Selection::Axes(vec![Axis::range(0..5), blocks]), &dims);
         let list = Axis::List(vec![4, 1, 1, 0, 3]);
-        check(&Choice::Axes(vec![list.clone(), Axis::List(vec![0, 1, 2, 5])]), &dims);
-        check(&Choice::Axes(vec![Axis::range(0..5), list]), &dims);
+        check(&Selection::Axes(vec![list.clone(), Axis::List(vec![0, 1, 2, 5])]), &dims);
+        check(&Selection::Axes(vec![Axis::range(0..5), list]), &dims);
     }
 
     #[test]
     fn others_have_no_axes() {
-        let points = Choice::Points { rank: 1, coordinates: vec![1] };
+        let points = Selection::Points { rank: 1, coordinates: vec![1] };
         assert!(Grid::new(&points, &[3]).unwrap().is_none());
-        assert!(Grid::new(&Choice::Axes(vec![Axis::range(0..4)]), &[3]).is_err());
+        assert!(Grid::new(&Selection::Axes(vec![Axis::range(0..4)]), &[3]).is_err());
     }
 }

@@ -1,7 +1,7 @@
 //! Selected indices of one dimension, and their subset in one chunk.
 
 use super::Axis;
-use super::choice::out_of_range;
+use super::selection::out_of_range;
 use crate::{Error, Result};
 use std::ops::Range;
 
@@ -188,7 +188,7 @@ impl Pattern {
 
 /// List of indices, sorted by chunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Listed {
+pub(super) struct IndexList {
     /// Indices, grouped by chunk.
     indices: Vec<u64>,
     /// Places in the result; `None` if they are in order.
@@ -197,7 +197,7 @@ pub(super) struct Listed {
     chunks: Vec<(u64, usize)>,
 }
 
-impl Listed {
+impl IndexList {
     pub(super) fn new(indices: &[u64], chunk: u64) -> Self {
         let mut chunks: Vec<(u64, usize)> = Vec::new();
         let mut here = 0..0;

@@ -2,9 +2,9 @@
 //! in the result. Source: specification §III.H; HDF5's "Virtual Dataset" RFC.
 
 use super::blocks::Blocks;
-use super::line::{Line, Listed, Pattern, Segment};
+use super::line::{IndexList, Line, Pattern, Segment};
 use super::program::{Program, Segments, narrow};
-use super::{Axis, Choice, runs, strides};
+use super::{Axis, Selection, runs, strides};
 use crate::{Error, Result};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -12,9 +12,9 @@ use std::sync::Arc;
 
 /// Selection of a source, and the places of its elements in the result.
 #[derive(Debug)]
-pub struct Mapped {
+pub struct MappedSelection {
     /// Elements of the source, in the order of the source.
-    pub source: Choice,
+    pub source: Selection,
     moves: Moves,
 }
 
@@ -28,7 +28,7 @@ enum Moves {
     Runs(Vec<(u64, u64, u64)>),
 }
 
-impl Mapped {
+impl MappedSelection {
     /// Calls `each` for every run of elements: place in the data read from the source, place in the result,
     /// count.
     ///
@@ -65,53 +65,53 @@ impl Mapped {
     /// Returns the number of elements read from the source.
     fn count(&self) -> u64 {
         match &self.source {
-            Choice::Axes(axes) => axes.iter().map(Axis::length).fold(1, u64::saturating_mul),
-            Choice::All => 1,
+            Selection::Axes(axes) => axes.iter().map(Axis::length).fold(1, u64::saturating_mul),
+            Selection::All => 1,
             other => other.shape(&[]).into_iter().fold(1, u64::saturating_mul),
         }
     }
 }
 
-/// Maps `choice` to a source. The elements of `target`, in a dataspace of extent `dims`, correspond one to
+/// Maps `selection` to a source. The elements of `target`, in a dataspace of extent `dims`, correspond one to
 /// one to the elements of `source`, in a dataspace of extent `source_dims`, each in its own order. `None` if
-/// `choice` needs none of them.
+/// `selection` needs none of them.
 ///
 /// If one side is shorter along a dimension, the excess of the other is ignored: this is the end of an
 /// unlimited mapping.
 ///
 /// # Errors
-/// As [`Choice::check`] for each of the three; Corrupt if the two sides cannot be matched; Limit if there are
+/// As [`Selection::check`] for each of the three; Corrupt if the two sides cannot be matched; Limit if there are
 /// more than 2⁶⁴ - 1 elements.
 pub fn map(
-    source: &Choice,
+    source: &Selection,
     source_dims: &[u64],
-    target: &Choice,
+    target: &Selection,
     dims: &[u64],
-    choice: &Choice,
-) -> Result<Option<Mapped>> {
+    selection: &Selection,
+) -> Result<Option<MappedSelection>> {
     let counts = (source.count(source_dims)?, target.count(dims)?);
-    if choice.count(dims)? == 0 || counts.0 == 0 || counts.1 == 0 {
+    if selection.count(dims)? == 0 || counts.0 == 0 || counts.1 == 0 {
         return Ok(None);
     }
     let (from, to) = (patterns(source, source_dims)?, patterns(target, dims)?);
-    if let (Some(from), Some(to), Some(asked)) = (&from, &to, lines(choice, dims)?)
+    if let (Some(from), Some(to), Some(asked)) = (&from, &to, lines(selection, dims)?)
         && let Some(pairs) = pair(from, to, counts.0 == counts.1)
     {
-        let places = strides(&choice.shape(dims));
+        let places = strides(&selection.shape(dims));
         return Ok(along_axes(from, to, &asked, &pairs, &places));
     }
     if counts.0 != counts.1 {
         let message = format!("a virtual dataset's mapping of {} elements on {}", counts.0, counts.1);
         return Err(Error::corrupt(message));
     }
-    one_by_one(source, source_dims, target, dims, choice)
+    one_by_one(source, source_dims, target, dims, selection)
 }
 
 /// Returns the axes of an orthogonal selection; `None` for other selections.
-fn lines<'a>(choice: &'a Choice, dims: &[u64]) -> Result<Option<Vec<Line<'a>>>> {
-    match choice {
-        Choice::All => Ok(Some(dims.iter().map(|dim| Line::Pattern(Pattern::all(*dim))).collect())),
-        Choice::Axes(axes) => {
+fn lines<'a>(selection: &'a Selection, dims: &[u64]) -> Result<Option<Vec<Line<'a>>>> {
+    match selection {
+        Selection::All => Ok(Some(dims.iter().map(|dim| Line::Pattern(Pattern::all(*dim))).collect())),
+        Selection::Axes(axes) => {
             let axes = axes.iter().zip(dims).enumerate();
             axes.map(|(at, (axis, dim))| axis.line(at, *dim)).collect::<Result<_>>().map(Some)
         }
@@ -120,8 +120,8 @@ fn lines<'a>(choice: &'a Choice, dims: &[u64]) -> Result<Option<Vec<Line<'a>>>> 
 }
 
 /// As [`lines`], for one side of a mapping, which has no lists.
-fn patterns(choice: &Choice, dims: &[u64]) -> Result<Option<Vec<Pattern>>> {
-    let Some(lines) = lines(choice, dims)? else { return Ok(None) };
+fn patterns(selection: &Selection, dims: &[u64]) -> Result<Option<Vec<Pattern>>> {
+    let Some(lines) = lines(selection, dims)? else { return Ok(None) };
     let patterns = lines.into_iter().map(|line| match line {
         Line::Pattern(pattern) => Ok(pattern),
         Line::List(_) => Err(Error::invalid("a mapping by lists of indices")),
@@ -154,7 +154,7 @@ fn along_axes(
     asked: &[Line<'_>],
     pairs: &[Option<usize>],
     places: &[u64],
-) -> Option<Mapped> {
+) -> Option<MappedSelection> {
     let mut axes: Vec<Axis> = from.iter().map(|pattern| part(pattern, 0..1)).collect();
     let mut moves = Vec::with_capacity(to.len());
     for (((to, asked), pair), place) in to.iter().zip(asked).zip(pairs).zip(places) {
@@ -171,7 +171,7 @@ fn along_axes(
     // A dimension without a match in the source has stride 0 in the data read.
     let step = |pair: Option<usize>| pair.and_then(|at| read.get(at)).copied().unwrap_or(0);
     let moves = moves.into_iter().map(|(segments, place, pair)| (segments, place, step(pair)));
-    Some(Mapped { moves: Moves::Axes(moves.collect()), source: Choice::Axes(axes) })
+    Some(MappedSelection { moves: Moves::Axes(moves.collect()), source: Selection::Axes(axes) })
 }
 
 /// Maps one dimension: returns the indices of the source, and the places in the result by the place in those.
@@ -214,7 +214,8 @@ fn along_axis(from: &Pattern, to: &Pattern, asked: &Line<'_>) -> Option<(Axis, S
         }
     }
     let range = 0..goals.len();
-    (!goals.is_empty()).then(|| (Axis::List(indices), Segments::Many(Arc::new(Listed::of(goals)), range, 0)))
+    (!goals.is_empty())
+        .then(|| (Axis::List(indices), Segments::Many(Arc::new(IndexList::of(goals)), range, 0)))
 }
 
 /// Returns the indices of a pattern whose ranks are in a range.
@@ -242,18 +243,18 @@ fn moved(pattern: &Pattern, ranks: &Range<u64>, from: u64, to: u64) -> Option<Ax
 
 /// Maps arbitrary selections: looks up every run of the request in the target.
 fn one_by_one(
-    source: &Choice,
+    source: &Selection,
     source_dims: &[u64],
-    target: &Choice,
+    target: &Selection,
     dims: &[u64],
-    choice: &Choice,
-) -> Result<Option<Mapped>> {
+    selection: &Selection,
+) -> Result<Option<MappedSelection>> {
     let ranks = Ranks::new(target, dims)?;
     // Rank in the mapping, place in the result, count.
     let mut found: Vec<(u64, u64, u64)> = Vec::new();
     let row = dims.last().copied().unwrap_or(1).max(1);
     let mut place: u64 = 0;
-    for (mut first, mut count) in runs(choice, dims)? {
+    for (mut first, mut count) in runs(selection, dims)? {
         while count > 0 {
             let column = first.checked_rem(row).unwrap_or(0);
             let taken = count.min(row.saturating_sub(column));
@@ -297,23 +298,23 @@ fn one_by_one(
         (read.saturating_add(rank.saturating_sub(start)), place, count)
     });
     let moves = Moves::Runs(moves.collect());
-    Ok(Some(Mapped { source: at_ranks(source, source_dims, &read)?, moves }))
+    Ok(Some(MappedSelection { source: at_ranks(source, source_dims, &read)?, moves }))
 }
 
 /// Selects the elements of a source with these ranks.
-fn at_ranks(source: &Choice, dims: &[u64], ranks: &[Range<u64>]) -> Result<Choice> {
+fn at_ranks(source: &Selection, dims: &[u64], ranks: &[Range<u64>]) -> Result<Selection> {
     if dims.is_empty() {
-        return Ok(Choice::All);
+        return Ok(Selection::All);
     }
-    if let Choice::Points { rank, coordinates } = source {
+    if let Selection::Points { rank, coordinates } = source {
         let points: Vec<&[u64]> = coordinates.chunks_exact((*rank).max(1)).collect();
         let part =
             |range: &Range<u64>| points.get(narrow(range.start)..narrow(range.end)).unwrap_or_default();
         let coordinates = ranks.iter().flat_map(part).flat_map(|point| point.iter().copied()).collect();
-        return Ok(Choice::Points { rank: *rank, coordinates });
+        return Ok(Selection::Points { rank: *rank, coordinates });
     }
     let mut corners = Vec::new();
-    if let Choice::Blocks(blocks) = source {
+    if let Selection::Blocks(blocks) = source {
         ranks.iter().for_each(|range| blocks.corners(range.clone(), &mut corners));
     } else {
         let axes = patterns(source, dims)?.unwrap_or_default();
@@ -322,7 +323,7 @@ fn at_ranks(source: &Choice, dims: &[u64], ranks: &[Range<u64>]) -> Result<Choic
             rows(range.clone(), &axes, &lengths, &mut corners);
         }
     }
-    Ok(Choice::Blocks(Blocks::new(dims.len(), &corners)?))
+    Ok(Selection::Blocks(Blocks::new(dims.len(), &corners)?))
 }
 
 /// Appends the corners of one-row boxes that cover the elements with these ranks.
@@ -367,11 +368,11 @@ enum Ranks {
 }
 
 impl Ranks {
-    fn new(target: &Choice, dims: &[u64]) -> Result<Self> {
+    fn new(target: &Selection, dims: &[u64]) -> Result<Self> {
         Ok(match target {
-            Choice::None => Self::None,
-            Choice::Blocks(blocks) => Self::Blocks(blocks.clone()),
-            Choice::Points { rank, coordinates } => {
+            Selection::None => Self::None,
+            Selection::Blocks(blocks) => Self::Blocks(blocks.clone()),
+            Selection::Points { rank, coordinates } => {
                 let strides = strides(dims);
                 let element = |point: &[u64]| {
                     point

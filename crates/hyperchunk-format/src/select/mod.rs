@@ -1,12 +1,11 @@
 //! Selections: the selected elements, their chunks and their places in the result.
 //!
-//! A [`Choice`] is a caller's selection. [`pieces`] splits it by chunk: each [`Piece`] maps elements of its
+//! A caller selects by a [`Selection`]. [`pieces`] splits it by chunk: each [`Piece`] maps elements of its
 //! chunk to places in the result. [`runs`] does the same for contiguous data, [`Grid`] for data in boxes of
 //! any position, and [`map`] for the sources of a virtual dataset. All are lazy iterators over runs: memory
 //! use grows with the lists of a caller (points, lists of indices, blocks), never with a declared extent.
 
 mod blocks;
-mod choice;
 mod grid;
 mod line;
 mod mapping;
@@ -14,14 +13,15 @@ mod pieces;
 mod points;
 mod program;
 mod runs;
+mod selection;
 
 pub use blocks::Blocks;
-pub use choice::{Axis, Choice};
 pub use grid::Grid;
-pub use mapping::{Mapped, map};
+pub use mapping::{MappedSelection, map};
 pub use pieces::{Piece, Pieces, pieces};
 pub use program::{Column, Run};
 pub use runs::{Runs, runs};
+pub use selection::{Axis, Selection};
 
 /// Returns the row-major stride of each dimension in elements. Saturates.
 fn strides(extent: &[u64]) -> Vec<u64> {

@@ -1,11 +1,11 @@
 //! Selection of data stored in chunks.
 
 use super::blocks::{Blocks, Chunks};
-use super::choice::{check_chunk, product};
-use super::line::{Line, Listed, Pattern};
+use super::line::{IndexList, Line, Pattern};
 use super::points::Points;
 use super::program::{Column, Program, Run, Segments};
-use super::{Choice, strides};
+use super::selection::{check_chunk, product};
+use super::{Selection, strides};
 use crate::{Error, Result};
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use std::sync::Arc;
 /// each place of the result once.
 ///
 /// # Errors
-/// As [`Choice::count`]; Corrupt if a chunk has no elements or another rank; Limit if a chunk or the
+/// As [`Selection::count`]; Corrupt if a chunk has no elements or another rank; Limit if a chunk or the
 /// selection has more elements than the address space.
-pub fn pieces(choice: &Choice, dims: &[u64], chunk: &[u64]) -> Result<Pieces> {
+pub fn pieces(selection: &Selection, dims: &[u64], chunk: &[u64]) -> Result<Pieces> {
     check_chunk(dims, chunk)?;
-    let count = choice.count(dims)?;
-    let kind = if count == 0 { Kind::Nothing } else { Kind::new(choice, dims, chunk)? };
+    let count = selection.count(dims)?;
+    let kind = if count == 0 { Kind::Nothing } else { Kind::new(selection, dims, chunk)? };
     let fits = |count: Option<u64>| count.is_some_and(|count| usize::try_from(count).is_ok());
     if count > 0 && !(fits(Some(count)) && fits(product(chunk))) {
         return Err(Error::limit("a selection or a chunk larger than the address space"));
@@ -28,7 +28,7 @@ pub fn pieces(choice: &Choice, dims: &[u64], chunk: &[u64]) -> Result<Pieces> {
         kind,
         chunk: chunk.to_vec(),
         source_strides: strides(chunk),
-        target_strides: strides(&choice.shape(dims)),
+        target_strides: strides(&selection.shape(dims)),
     };
     let next = match &plan.kind {
         Kind::Nothing => Next::Chunk(None),
@@ -76,7 +76,7 @@ enum Kind {
 #[derive(Debug)]
 enum Split {
     Pattern(Pattern),
-    Listed(Arc<Listed>),
+    List(Arc<IndexList>),
 }
 
 /// Source of the next piece.
@@ -88,22 +88,22 @@ enum Next {
 }
 
 impl Kind {
-    fn new(choice: &Choice, dims: &[u64], chunk: &[u64]) -> Result<Self> {
-        Ok(match choice {
-            Choice::None => Self::Nothing,
-            Choice::All => Self::Axes(dims.iter().map(|dim| Split::Pattern(Pattern::all(*dim))).collect()),
-            Choice::Axes(axes) => {
+    fn new(selection: &Selection, dims: &[u64], chunk: &[u64]) -> Result<Self> {
+        Ok(match selection {
+            Selection::None => Self::Nothing,
+            Selection::All => Self::Axes(dims.iter().map(|dim| Split::Pattern(Pattern::all(*dim))).collect()),
+            Selection::Axes(axes) => {
                 let mut split = Vec::with_capacity(axes.len());
                 for (at, ((axis, extent), chunk)) in axes.iter().zip(dims).zip(chunk).enumerate() {
                     split.push(match axis.line(at, *extent)? {
                         Line::Pattern(pattern) => Split::Pattern(pattern),
-                        Line::List(indices) => Split::Listed(Arc::new(Listed::new(indices, *chunk))),
+                        Line::List(indices) => Split::List(Arc::new(IndexList::new(indices, *chunk))),
                     });
                 }
                 Self::Axes(split)
             }
-            Choice::Points { coordinates, .. } => Self::Points(Points::new(coordinates, dims, chunk)),
-            Choice::Blocks(blocks) => Self::Blocks(blocks.clone()),
+            Selection::Points { coordinates, .. } => Self::Points(Points::new(coordinates, dims, chunk)),
+            Selection::Blocks(blocks) => Self::Blocks(blocks.clone()),
         })
     }
 }
@@ -116,7 +116,7 @@ impl Plan {
     /// Returns the first touched chunk along an axis at or after `number`.
     fn next_number(&self, axis: usize, number: u64) -> Option<u64> {
         match self.axes().get(axis)? {
-            Split::Listed(list) => list.next_chunk(number),
+            Split::List(list) => list.next_chunk(number),
             Split::Pattern(pattern) => {
                 let chunk = self.chunk.get(axis)?;
                 pattern.next(number.checked_mul(*chunk)?)?.checked_div(*chunk)
@@ -153,7 +153,7 @@ impl Pieces {
     ///
     /// # Errors
     /// Invalid for selections of points and of irregular blocks.
-    pub fn of_chunk(&self, chunk: &[u64]) -> Result<Option<Piece>> {
+    pub fn piece_in_chunk(&self, chunk: &[u64]) -> Result<Option<Piece>> {
         let Kind::Axes(axes) = &self.plan.kind else {
             return Err(Error::invalid("a selection that is not one along each axis"));
         };
@@ -162,7 +162,7 @@ impl Pieces {
         Ok(touched.then(|| Piece { plan: Arc::clone(&self.plan), chunk: chunk.to_vec(), entries: 0..0 }))
     }
 
-    /// True if [`Pieces::of_chunk`] is supported: the selection is orthogonal.
+    /// True if [`Pieces::piece_in_chunk`] is supported: the selection is orthogonal.
     #[must_use]
     pub fn is_grid(&self) -> bool {
         matches!(self.plan.kind, Kind::Axes(_))
@@ -213,7 +213,7 @@ impl Piece {
                         Split::Pattern(pattern) => {
                             pattern.rank(range.end).saturating_sub(pattern.rank(range.start))
                         }
-                        Split::Listed(list) => list.range(*number).len() as u64,
+                        Split::List(list) => list.range(*number).len() as u64,
                     },
                 );
                 counts.fold(1, u64::saturating_mul)
@@ -281,7 +281,7 @@ impl Piece {
                 Split::Pattern(pattern) => {
                     Segments::Few(pattern.segments(start..start.saturating_add(*extent)))
                 }
-                Split::Listed(list) => Segments::Many(Arc::clone(list), list.range(*number), start),
+                Split::List(list) => Segments::Many(Arc::clone(list), list.range(*number), start),
             }
         });
         let strides = plan.source_strides.iter().zip(&plan.target_strides);

@@ -28,7 +28,7 @@ impl Points {
             (number, index.wrapping_sub(number.wrapping_mul(chunk)))
         };
         let all = || (0_u64..).zip(coordinates.chunks_exact(rank.max(1)));
-        if super::choice::product(&grid).is_some() {
+        if super::selection::product(&grid).is_some() {
             // Key of chunk, place and element: the common case, in which the number of a chunk fits 64 bits.
             let number = |(place, point): (u64, &[u64])| {
                 let mut key = (0_u64, place, 0_u64);

@@ -1,7 +1,7 @@
 //! Copies that an orthogonal selection makes between a box of elements and the result, in the order of the
 //! result.
 
-use super::line::{Listed, Segment};
+use super::line::{IndexList, Segment};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -134,7 +134,7 @@ fn gather<const N: usize>(step: usize, source: &[u8], target: &mut [u8]) -> bool
 pub(super) enum Segments {
     Few([Segment; 3]),
     /// Range of entries of a list; indices count from an origin.
-    Many(Arc<Listed>, Range<usize>, u64),
+    Many(Arc<IndexList>, Range<usize>, u64),
 }
 
 impl Segments {

@@ -1,10 +1,10 @@
 //! Selection of contiguous data.
 
 use super::blocks::Walk;
-use super::choice::product;
-use super::line::{Line, Listed};
+use super::line::{IndexList, Line};
 use super::program::{Program, Run, Segments};
-use super::{Choice, strides};
+use super::selection::product;
+use super::{Selection, strides};
 use crate::{Error, Result};
 use std::sync::Arc;
 
@@ -14,36 +14,36 @@ const NO_BLOCKS: Run = Run { source: 0, step: 0, block: 0, count: 0, target: 0 }
 /// order, and count.
 ///
 /// # Errors
-/// As [`Choice::count`]; Limit if the dataspace has more than 2⁶⁴ - 1 elements.
-pub fn runs<'a>(choice: &'a Choice, dims: &[u64]) -> Result<Runs<'a>> {
+/// As [`Selection::count`]; Limit if the dataspace has more than 2⁶⁴ - 1 elements.
+pub fn runs<'a>(selection: &'a Selection, dims: &[u64]) -> Result<Runs<'a>> {
     let nothing = Runs { source: Source::Single(None), blocks: NO_BLOCKS, pending: None };
-    if choice.count(dims)? == 0 {
+    if selection.count(dims)? == 0 {
         return Ok(nothing);
     }
     let elements = product(dims).ok_or_else(|| Error::limit("a dataspace of more than 2^64 elements"))?;
     let strides = strides(dims);
-    let source = match choice {
-        Choice::None => return Ok(nothing),
-        Choice::All => Source::Single(Some((0, elements))),
-        Choice::Axes(axes) => {
+    let source = match selection {
+        Selection::None => return Ok(nothing),
+        Selection::All => Source::Single(Some((0, elements))),
+        Selection::Axes(axes) => {
             let mut segments = Vec::with_capacity(axes.len());
             for (at, (axis, extent)) in axes.iter().zip(dims).enumerate() {
                 segments.push(match axis.line(at, *extent)? {
                     Line::Pattern(pattern) => Segments::Few(pattern.segments(0..*extent)),
                     Line::List(indices) => {
-                        let list = Arc::new(Listed::new(indices, *extent));
+                        let list = Arc::new(IndexList::new(indices, *extent));
                         let range = list.range(0);
                         Segments::Many(list, range, 0)
                     }
                 });
             }
-            let places = super::strides(&choice.shape(dims));
+            let places = super::strides(&selection.shape(dims));
             let axes = segments.into_iter().zip(strides).zip(places);
             let program = Program::new(axes.map(|((segments, source), target)| (segments, source, target)));
             Source::Program(Box::new(program))
         }
-        Choice::Points { coordinates, .. } => Source::Points { coordinates, strides },
-        Choice::Blocks(blocks) => Source::Blocks(blocks.walk(strides)),
+        Selection::Points { coordinates, .. } => Source::Points { coordinates, strides },
+        Selection::Blocks(blocks) => Source::Blocks(blocks.walk(strides)),
     };
     Ok(Runs { source, blocks: NO_BLOCKS, pending: None })
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ErrorKind;
-use crate::model::{Hyperslab, Selection};
+use crate::model::{Hyperslab, StoredSelection};
 use std::collections::{BTreeMap, BTreeSet};
 
 mod mapping;
@@ -55,17 +55,17 @@ impl Dice {
         }
     }
 
-    fn choice(&mut self, dims: &[u64]) -> Choice {
+    fn selection(&mut self, dims: &[u64]) -> Selection {
         let rank = dims.len();
         let empty = dims.contains(&0);
         match self.below(if rank == 0 { 3 } else { 8 }) {
-            0 => Choice::All,
-            1 => Choice::None,
+            0 => Selection::All,
+            1 => Selection::None,
             5 if !empty => {
                 let count = self.below(30);
                 let coordinates =
                     (0..count).flat_map(|_| dims.iter().map(|dim| self.below(*dim)).collect::<Vec<_>>());
-                Choice::Points { rank, coordinates: coordinates.collect() }
+                Selection::Points { rank, coordinates: coordinates.collect() }
             }
             6 if !empty => {
                 let mut corners = Vec::new();
@@ -75,9 +75,9 @@ impl Dice {
                         first.iter().zip(dims).map(|(at, dim)| at + self.below(dim - at)).collect();
                     corners.extend(first.into_iter().chain(last));
                 }
-                Choice::Blocks(Blocks::new(rank, &corners).unwrap())
+                Selection::Blocks(Blocks::new(rank, &corners).unwrap())
             }
-            _ => Choice::Axes(dims.iter().map(|dim| self.axis(*dim)).collect()),
+            _ => Selection::Axes(dims.iter().map(|dim| self.axis(*dim)).collect()),
         }
     }
 
@@ -101,7 +101,7 @@ fn indices(axis: &Axis) -> Vec<u64> {
 }
 
 /// Expands all selected coordinates, in order.
-fn coordinates(choice: &Choice, dims: &[u64]) -> Vec<Vec<u64>> {
+fn coordinates(selection: &Selection, dims: &[u64]) -> Vec<Vec<u64>> {
     let grid = |lines: Vec<Vec<u64>>| {
         let mut all = vec![vec![]];
         for line in lines {
@@ -109,12 +109,12 @@ fn coordinates(choice: &Choice, dims: &[u64]) -> Vec<Vec<u64>> {
         }
         all
     };
-    match choice {
-        Choice::None => vec![],
-        Choice::All => grid(dims.iter().map(|dim| (0..*dim).collect()).collect()),
-        Choice::Axes(axes) => grid(axes.iter().map(indices).collect()),
-        Choice::Points { rank, coordinates } => coordinates.chunks(*rank).map(<[u64]>::to_vec).collect(),
-        Choice::Blocks(_) => panic!("needs the boxes"),
+    match selection {
+        Selection::None => vec![],
+        Selection::All => grid(dims.iter().map(|dim| (0..*dim).collect()).collect()),
+        Selection::Axes(axes) => grid(axes.iter().map(indices).collect()),
+        Selection::Points { rank, coordinates } => coordinates.chunks(*rank).map(<[u64]>::to_vec).collect(),
+        Selection::Blocks(_) => panic!("needs the boxes"),
     }
 }
 
@@ -122,7 +122,7 @@ fn union(corners: &[u64], rank: usize) -> Vec<Vec<u64>> {
     let mut all = BTreeSet::new();
     for corners in corners.chunks(2 * rank) {
         let axes = (0..rank).map(|at| Axis::range(corners[at]..corners[rank + at] + 1)).collect();
-        all.extend(coordinates(&Choice::Axes(axes), &[]));
+        all.extend(coordinates(&Selection::Axes(axes), &[]));
     }
     all.into_iter().collect()
 }
@@ -132,12 +132,12 @@ fn linear(at: &[u64], dims: &[u64]) -> u64 {
 }
 
 /// Compares all properties of a selection with its list of coordinates.
-fn check(choice: &Choice, dims: &[u64], chunk: &[u64], expected: &[Vec<u64>]) {
-    let context = format!("{choice:?} of {dims:?} in chunks of {chunk:?}");
-    assert_eq!(choice.count(dims).unwrap(), expected.len() as u64, "{context}");
-    assert_eq!(choice.shape(dims).iter().product::<u64>(), expected.len() as u64, "{context}");
+fn check(selection: &Selection, dims: &[u64], chunk: &[u64], expected: &[Vec<u64>]) {
+    let context = format!("{selection:?} of {dims:?} in chunks of {chunk:?}");
+    assert_eq!(selection.count(dims).unwrap(), expected.len() as u64, "{context}");
+    assert_eq!(selection.shape(dims).iter().product::<u64>(), expected.len() as u64, "{context}");
 
-    let runs: Vec<_> = runs(choice, dims).unwrap().collect();
+    let runs: Vec<_> = runs(selection, dims).unwrap().collect();
     assert!(runs.windows(2).all(|pair| pair[0].0 + pair[0].1 != pair[1].0), "{context}: {runs:?}");
     let elements: Vec<u64> = runs.iter().flat_map(|(first, count)| *first..first + count).collect();
     let wanted: Vec<u64> = expected.iter().map(|at| linear(at, dims)).collect();
@@ -152,7 +152,7 @@ fn check(choice: &Choice, dims: &[u64], chunk: &[u64], expected: &[Vec<u64>]) {
     }
     let chunks: Vec<Vec<u64>> = wanted.keys().cloned().collect();
     let mut met = Vec::new();
-    for piece in pieces(choice, dims, chunk).unwrap() {
+    for piece in pieces(selection, dims, chunk).unwrap() {
         let mut found = BTreeMap::new();
         let add = |source, target, count| {
             for at in 0..count {
@@ -170,7 +170,7 @@ fn check(choice: &Choice, dims: &[u64], chunk: &[u64], expected: &[Vec<u64>]) {
     }
     assert_eq!(met, chunks, "{context}");
 
-    let region = choice.chunk_region(dims, chunk).unwrap();
+    let region = selection.chunk_region(dims, chunk).unwrap();
     let ends = |at: usize| {
         let numbers = chunks.iter().map(|chunk| chunk[at]);
         numbers.clone().min().map_or(0..0, |first| first..numbers.max().unwrap() + 1)
@@ -185,11 +185,11 @@ fn like_the_list_of_coordinates() {
         let rank = dice.below(5);
         let dims = dice.extent(rank);
         let chunk: Vec<u64> = dims.iter().map(|dim| 1 + dice.below(dim + 2)).collect();
-        let choice = dice.choice(&dims);
-        if matches!(choice, Choice::Blocks(_)) {
+        let selection = dice.selection(&dims);
+        if matches!(selection, Selection::Blocks(_)) {
             continue;
         }
-        check(&choice, &dims, &chunk, &coordinates(&choice, &dims));
+        check(&selection, &dims, &chunk, &coordinates(&selection, &dims));
     }
 }
 
@@ -207,8 +207,8 @@ fn blocks_are_a_union() {
                 first.iter().zip(&dims).map(|(at, dim)| at + dice.below((dim - at).min(5))).collect();
             corners.extend(first.into_iter().chain(last));
         }
-        let choice = Choice::Blocks(Blocks::new(rank as usize, &corners).unwrap());
-        check(&choice, &dims, &chunk, &union(&corners, rank as usize));
+        let selection = Selection::Blocks(Blocks::new(rank as usize, &corners).unwrap());
+        check(&selection, &dims, &chunk, &union(&corners, rank as usize));
     }
 }
 
@@ -219,14 +219,14 @@ fn strided_runs_copy_what_runs_do() {
         let rank = 1 + dice.below(4);
         let dims = dice.extent(rank);
         let chunk: Vec<u64> = dims.iter().map(|dim| 1 + dice.below(dim + 2)).collect();
-        let choice = dice.choice(&dims);
+        let selection = dice.selection(&dims);
         let size = [1, 2, 3, 4, 8, 12, 16][dice.below(7) as usize];
         let source: Vec<u8> =
             (0..chunk.iter().product::<u64>() as usize * size).map(|_| dice.below(256) as u8).collect();
-        let count = choice.count(&dims).unwrap() as usize;
+        let count = selection.count(&dims).unwrap() as usize;
         let (mut plain, mut strided) = (vec![0; count * size], vec![0; count * size]);
         let mut columns = vec![0; count * size];
-        for piece in pieces(&choice, &dims, &chunk).unwrap() {
+        for piece in pieces(&selection, &dims, &chunk).unwrap() {
             let copy = |from: usize, to: usize, count: usize| {
                 plain[to * size..][..count * size].copy_from_slice(&source[from * size..][..count * size]);
                 Ok::<(), ()>(())
@@ -250,16 +250,16 @@ fn strided_runs_copy_what_runs_do() {
             };
             piece.columns(copy).unwrap();
         }
-        assert_eq!(plain, columns, "{choice:?} of {dims:?} in chunks of {chunk:?}");
-        assert_eq!(plain, strided, "{choice:?} of {dims:?} in chunks of {chunk:?}");
+        assert_eq!(plain, columns, "{selection:?} of {dims:?} in chunks of {chunk:?}");
+        assert_eq!(plain, strided, "{selection:?} of {dims:?} in chunks of {chunk:?}");
     }
 }
 
 #[test]
 fn a_thin_chunk_is_one_column() {
-    let columns = |choice: &Choice, dims: &[u64], chunk: &[u64]| {
+    let columns = |selection: &Selection, dims: &[u64], chunk: &[u64]| {
         let mut found = Vec::new();
-        for piece in pieces(choice, dims, chunk).unwrap() {
+        for piece in pieces(selection, dims, chunk).unwrap() {
             let push = |column| {
                 found.push(column);
                 Ok::<(), ()>(())
@@ -268,18 +268,18 @@ fn a_thin_chunk_is_one_column() {
         }
         found
     };
-    let thin = columns(&Choice::All, &[50, 3], &[50, 1]);
+    let thin = columns(&Selection::All, &[50, 3], &[50, 1]);
     let column = |target| Column { source: 0, target, source_step: 1, target_step: 3, block: 1, count: 50 };
     assert_eq!(thin, [column(0), column(1), column(2)]);
-    assert_eq!(columns(&Choice::All, &[4, 5, 6], &[4, 5, 6]).len(), 1);
-    assert_eq!(columns(&Choice::All, &[4, 5, 6], &[4, 5, 1]).len(), 24);
+    assert_eq!(columns(&Selection::All, &[4, 5, 6], &[4, 5, 6]).len(), 1);
+    assert_eq!(columns(&Selection::All, &[4, 5, 6], &[4, 5, 1]).len(), 24);
 }
 
 #[test]
 fn what_lies_together_is_one_run() {
-    let count = |choice: &Choice, dims: &[u64], chunk: &[u64]| {
+    let count = |selection: &Selection, dims: &[u64], chunk: &[u64]| {
         let mut runs = Vec::new();
-        for piece in pieces(choice, dims, chunk).unwrap() {
+        for piece in pieces(selection, dims, chunk).unwrap() {
             let push = |run| {
                 runs.push(run);
                 Ok::<(), ()>(())
@@ -288,39 +288,39 @@ fn what_lies_together_is_one_run() {
         }
         runs.len()
     };
-    let all = Choice::All;
+    let all = Selection::All;
     assert_eq!(count(&all, &[4, 5, 6], &[4, 5, 6]), 1);
     assert_eq!(count(&all, &[4, 5, 6], &[2, 5, 6]), 2);
     assert_eq!(count(&all, &[4, 5, 6], &[1, 1, 6]), 20);
     assert_eq!(count(&all, &[100, 100], &[10, 10]), 1000);
     // A column, every third element, and two columns are one run each.
-    assert_eq!(count(&Choice::Axes(vec![Axis::range(0..50), Axis::index(3)]), &[50, 9], &[50, 9]), 1);
-    assert_eq!(count(&Choice::Axes(vec![Axis::steps(1, 3, 30)]), &[100], &[100]), 1);
-    assert_eq!(count(&Choice::Axes(vec![Axis::range(0..50), Axis::range(3..5)]), &[50, 9], &[50, 9]), 1);
+    assert_eq!(count(&Selection::Axes(vec![Axis::range(0..50), Axis::index(3)]), &[50, 9], &[50, 9]), 1);
+    assert_eq!(count(&Selection::Axes(vec![Axis::steps(1, 3, 30)]), &[100], &[100]), 1);
+    assert_eq!(count(&Selection::Axes(vec![Axis::range(0..50), Axis::range(3..5)]), &[50, 9], &[50, 9]), 1);
     // One index before whole rows, and a list of consecutive indices.
-    assert_eq!(count(&Choice::Axes(vec![Axis::index(3), Axis::range(0..9)]), &[50, 9], &[50, 9]), 1);
-    assert_eq!(count(&Choice::Axes(vec![Axis::List(vec![3, 4, 5, 6])]), &[9], &[9]), 1);
-    let touching = Choice::Axes(vec![Axis::Range { start: 2, stride: 3, count: 9, block: 3 }]);
+    assert_eq!(count(&Selection::Axes(vec![Axis::index(3), Axis::range(0..9)]), &[50, 9], &[50, 9]), 1);
+    assert_eq!(count(&Selection::Axes(vec![Axis::List(vec![3, 4, 5, 6])]), &[9], &[9]), 1);
+    let touching = Selection::Axes(vec![Axis::Range { start: 2, stride: 3, count: 9, block: 3 }]);
     assert_eq!(count(&touching, &[99], &[99]), 1);
 }
 
-fn message(choice: &Choice, dims: &[u64]) -> String {
-    let error = pieces(choice, dims, &vec![1; dims.len()]).unwrap_err();
+fn message(selection: &Selection, dims: &[u64]) -> String {
+    let error = pieces(selection, dims, &vec![1; dims.len()]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
-    assert_eq!(runs(choice, dims).unwrap_err().to_string(), error.to_string());
+    assert_eq!(runs(selection, dims).unwrap_err().to_string(), error.to_string());
     error.to_string()
 }
 
 #[test]
 fn outside_the_extent() {
-    let axes = |axes: &[Axis]| Choice::Axes(axes.to_vec());
+    let axes = |axes: &[Axis]| Selection::Axes(axes.to_vec());
     let text = "index 12 is out of range for axis 1 with extent 12";
     assert_eq!(message(&axes(&[Axis::index(0), Axis::index(12)]), &[3, 12]), text);
     assert_eq!(message(&axes(&[Axis::index(0), Axis::List(vec![1, 12])]), &[3, 12]), text);
     assert_eq!(message(&axes(&[Axis::index(0), Axis::range(3..13)]), &[3, 12]), text);
     assert_eq!(message(&axes(&[Axis::index(0), Axis::steps(0, 6, 3)]), &[3, 12]), text);
-    assert_eq!(message(&Choice::Points { rank: 2, coordinates: vec![0, 0, 1, 12] }, &[3, 12]), text);
-    assert_eq!(message(&Choice::Blocks(Blocks::new(2, &[0, 0, 1, 12]).unwrap()), &[3, 12]), text);
+    assert_eq!(message(&Selection::Points { rank: 2, coordinates: vec![0, 0, 1, 12] }, &[3, 12]), text);
+    assert_eq!(message(&Selection::Blocks(Blocks::new(2, &[0, 0, 1, 12]).unwrap()), &[3, 12]), text);
     let text = "a selection of rank 1 in a dataspace of rank 2";
     assert_eq!(message(&axes(&[Axis::index(0)]), &[3, 12]), text);
     let overlap = Axis::Range { start: 0, stride: 2, count: 2, block: 3 };
@@ -332,7 +332,7 @@ fn outside_the_extent() {
     );
     let many = Axis::Range { start: 1, stride: u64::MAX, count: u64::MAX, block: 7 };
     message(&axes(&[many]), &[12]);
-    message(&Choice::Points { rank: 0, coordinates: vec![1] }, &[]);
+    message(&Selection::Points { rank: 0, coordinates: vec![1] }, &[]);
     assert_eq!(Blocks::new(1, &[3, 2]).unwrap_err().kind(), ErrorKind::Invalid);
     assert_eq!(Blocks::new(2, &[3, 2, 4]).unwrap_err().kind(), ErrorKind::Invalid);
     assert_eq!(Blocks::new(1, &[3, u64::MAX]).unwrap_err().kind(), ErrorKind::Invalid);
@@ -341,13 +341,13 @@ fn outside_the_extent() {
 #[test]
 fn extents_beyond_all_bounds() {
     let dims = [1 << 63; 32];
-    for choice in [Choice::All, Choice::Axes(vec![Axis::range(0..1 << 40); 32])] {
-        assert_eq!(choice.count(&dims).unwrap_err().kind(), ErrorKind::Limit);
-        assert_eq!(pieces(&choice, &dims, &[1 << 40; 32]).unwrap_err().kind(), ErrorKind::Limit);
-        assert_eq!(runs(&choice, &dims).unwrap_err().kind(), ErrorKind::Limit);
+    for selection in [Selection::All, Selection::Axes(vec![Axis::range(0..1 << 40); 32])] {
+        assert_eq!(selection.count(&dims).unwrap_err().kind(), ErrorKind::Limit);
+        assert_eq!(pieces(&selection, &dims, &[1 << 40; 32]).unwrap_err().kind(), ErrorKind::Limit);
+        assert_eq!(runs(&selection, &dims).unwrap_err().kind(), ErrorKind::Limit);
     }
     let last = (1 << 63) - 1;
-    let corner = Choice::Axes(vec![Axis::range(last - 1..last + 1); 32]);
+    let corner = Selection::Axes(vec![Axis::range(last - 1..last + 1); 32]);
     assert_eq!(corner.count(&dims).unwrap(), 1 << 32);
     let mut chunk = [1; 32];
     chunk[31] = 1 << 62;
@@ -356,10 +356,10 @@ fn extents_beyond_all_bounds() {
     assert_eq!((first.chunk()[0], first.chunk()[31], first.count()), (last - 1, 1, 2));
     assert_eq!(first.only_run().unwrap().source, (1 << 62) - 2);
     assert_eq!(all.nth(998).unwrap().count(), 2);
-    let points = Choice::Points { rank: 32, coordinates: [[last; 32], [0; 32], [last; 32]].concat() };
+    let points = Selection::Points { rank: 32, coordinates: [[last; 32], [0; 32], [last; 32]].concat() };
     let all: Vec<_> = pieces(&points, &dims, &chunk).unwrap().collect();
     assert_eq!(all.iter().map(Piece::count).collect::<Vec<_>>(), [1, 2]);
-    let blocks = Choice::Blocks(Blocks::new(32, &[[5; 32], [last; 32]].concat().repeat(1)).map_or_else(
+    let blocks = Selection::Blocks(Blocks::new(32, &[[5; 32], [last; 32]].concat().repeat(1)).map_or_else(
         |error| {
             assert_eq!(error.kind(), ErrorKind::Limit);
             Blocks::new(32, &[[last; 32], [last; 32]].concat()).unwrap()
@@ -369,24 +369,24 @@ fn extents_beyond_all_bounds() {
     assert_eq!(pieces(&blocks, &dims, &chunk).unwrap().count(), 1);
     assert_eq!(runs(&blocks, &dims).unwrap_err().kind(), ErrorKind::Limit);
 
-    let long = Choice::Axes(vec![Axis::steps(0, 1 << 20, 1 << 43)]);
+    let long = Selection::Axes(vec![Axis::steps(0, 1 << 20, 1 << 43)]);
     assert_eq!(runs(&long, &[1 << 63]).unwrap().nth(3), Some((3 << 20, 1)));
     assert_eq!(pieces(&long, &[1 << 63], &[1 << 20]).unwrap().nth(7).unwrap().chunk(), [7]);
-    let whole = Choice::All;
+    let whole = Selection::All;
     assert_eq!(runs(&whole, &[u64::MAX]).unwrap().collect::<Vec<_>>(), [(0, u64::MAX)]);
     assert_eq!(pieces(&whole, &[u64::MAX], &[u64::MAX - 1]).unwrap().count(), 2);
 }
 
 #[test]
 fn nothing_and_one() {
-    let empty = Choice::Axes(vec![Axis::range(0..0), Axis::range(0..3)]);
+    let empty = Selection::Axes(vec![Axis::range(0..0), Axis::range(0..3)]);
     assert_eq!(pieces(&empty, &[0, 3], &[0, 3]).unwrap().count(), 0);
     assert_eq!(pieces(&empty, &[5, 3], &[2, 2]).unwrap().count(), 0);
     assert_eq!(pieces(&empty, &[5, 3], &[2, 0]).unwrap_err().kind(), ErrorKind::Corrupt);
     assert_eq!(pieces(&empty, &[5, 3], &[2]).unwrap_err().kind(), ErrorKind::Corrupt);
-    assert_eq!(runs(&Choice::All, &[]).unwrap().collect::<Vec<_>>(), [(0, 1)]);
-    assert_eq!(runs(&Choice::Axes(vec![]), &[]).unwrap().collect::<Vec<_>>(), [(0, 1)]);
-    let scalar: Vec<_> = pieces(&Choice::All, &[], &[]).unwrap().collect();
+    assert_eq!(runs(&Selection::All, &[]).unwrap().collect::<Vec<_>>(), [(0, 1)]);
+    assert_eq!(runs(&Selection::Axes(vec![]), &[]).unwrap().collect::<Vec<_>>(), [(0, 1)]);
+    let scalar: Vec<_> = pieces(&Selection::All, &[], &[]).unwrap().collect();
     assert_eq!((scalar.len(), scalar[0].count(), scalar[0].chunk().len()), (1, 1, 0));
 }
 
@@ -406,8 +406,8 @@ fn boxes_made_to_cost_time() {
 fn stored_selections() {
     let slab = |start, stride, count, block| Hyperslab { start, stride, count, block };
     let resolve = |slab: Hyperslab, extent: u64| {
-        let choice = Choice::resolve(&Selection::Regular(vec![slab]), &[extent]).unwrap();
-        runs(&choice, &[extent]).unwrap().collect::<Vec<_>>()
+        let selection = Selection::resolve(&StoredSelection::Regular(vec![slab]), &[extent]).unwrap();
+        runs(&selection, &[extent]).unwrap().collect::<Vec<_>>()
     };
     assert_eq!(resolve(slab(1, 3, Some(2), Some(2)), 10), [(1, 2), (4, 2)]);
     assert_eq!(resolve(slab(1, 3, None, Some(2)), 10), [(1, 2), (4, 2), (7, 2)]);
@@ -419,11 +419,11 @@ fn stored_selections() {
     assert_eq!(resolve(slab(20, 3, Some(1), None), 11), []);
     assert_eq!(resolve(slab(20, 3, Some(0), Some(1)), 11), []);
     assert_eq!(resolve(slab(2, 1, Some(1), Some(4)), 11), [(2, 4)]);
-    let points = Selection::Points { rank: 1, coordinates: vec![4, 5, 1] };
-    let choice = Choice::resolve(&points, &[6]).unwrap();
-    assert_eq!(runs(&choice, &[6]).unwrap().collect::<Vec<_>>(), [(4, 2), (1, 1)]);
-    assert_eq!(Choice::resolve(&points, &[5]).unwrap_err().kind(), ErrorKind::Invalid);
-    let blocks = Selection::Blocks { rank: 1, corners: vec![4, 5, 1, 2] };
-    let choice = Choice::resolve(&blocks, &[6]).unwrap();
-    assert_eq!(runs(&choice, &[6]).unwrap().collect::<Vec<_>>(), [(1, 2), (4, 2)]);
+    let points = StoredSelection::Points { rank: 1, coordinates: vec![4, 5, 1] };
+    let selection = Selection::resolve(&points, &[6]).unwrap();
+    assert_eq!(runs(&selection, &[6]).unwrap().collect::<Vec<_>>(), [(4, 2), (1, 1)]);
+    assert_eq!(Selection::resolve(&points, &[5]).unwrap_err().kind(), ErrorKind::Invalid);
+    let blocks = StoredSelection::Blocks { rank: 1, corners: vec![4, 5, 1, 2] };
+    let selection = Selection::resolve(&blocks, &[6]).unwrap();
+    assert_eq!(runs(&selection, &[6]).unwrap().collect::<Vec<_>>(), [(1, 2), (4, 2)]);
 }

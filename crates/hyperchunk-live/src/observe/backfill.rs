@@ -1,10 +1,10 @@
 //! Backfill: analyses of data that were written earlier.
 
-use super::summary::{self, unseen};
+use super::summary::{self, unanalyzed_boxes};
 use super::{Analysis, attach};
-use crate::of_function;
+use crate::to_udf_error;
 use hyperchunk::io::Locking;
-use hyperchunk::select::{Axis, Choice};
+use hyperchunk::select::{Axis, Selection};
 use hyperchunk::store::commit::{CommitOptions, commit};
 use hyperchunk::store::{Definition, KnownStore, LogWriter, Manifest, Slab, Ticket, WriterOptions};
 use hyperchunk::{File, OpenOptions};
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Minimum number of boxes that justify a worker for another thread.
-const WORTH: usize = 8;
+const MIN_BOXES_PER_THREAD: usize = 8;
 
 /// Boxes of an epoch without results of an analysis. The list is the same for every process that requests it,
 /// so that any number of processes can work on parts of it.
@@ -51,8 +51,8 @@ impl<'a> Backfill<'a> {
                 let message = "the epoch has no dataset of that name";
                 Error::new(ErrorKind::NotFound, message).about(name.clone())
             })?;
-            let unseen = unseen(&path, &manifest, name.as_bytes(), analysis.id, &epochs)?;
-            boxes.extend(unseen.into_iter().map(|slab| (definitions.len(), slab)));
+            let found = unanalyzed_boxes(&path, &manifest, name.as_bytes(), analysis.id, &epochs)?;
+            boxes.extend(found.into_iter().map(|slab| (definitions.len(), slab)));
             definitions.push(stored.definition.clone());
         }
         let known = KnownStore { store: manifest.store, epoch: manifest.number, seen: None };
@@ -83,12 +83,13 @@ impl<'a> Backfill<'a> {
         if newest.number != self.known.epoch {
             let mut left = Vec::new();
             for definition in &self.definitions {
-                let unseen = unseen(&self.path, &newest, &definition.path, self.analysis.id, |_| true)?;
-                left.push(unseen.into_iter().collect::<HashSet<Slab>>());
+                let found =
+                    unanalyzed_boxes(&self.path, &newest, &definition.path, self.analysis.id, |_| true)?;
+                left.push(found.into_iter().collect::<HashSet<Slab>>());
             }
             boxes.retain(|(dataset, slab)| left.get(*dataset).is_some_and(|left| left.contains(slab)));
         }
-        if boxes.is_empty() { Ok(None) } else { self.look(&boxes).map(Some) }
+        if boxes.is_empty() { Ok(None) } else { self.analyze(&boxes).map(Some) }
     }
 
     /// Analyses all boxes on up to `threads` threads (0: one a processor), and commits an epoch; `None` if no
@@ -99,7 +100,7 @@ impl<'a> Backfill<'a> {
     pub fn fill(&self, threads: usize) -> Result<Option<Arc<Manifest>>> {
         let processors = || std::thread::available_parallelism().map_or(1, usize::from);
         let threads = if threads == 0 { processors() } else { threads };
-        let threads = threads.clamp(1, (self.boxes.len() / WORTH).max(1));
+        let threads = threads.clamp(1, (self.boxes.len() / MIN_BOXES_PER_THREAD).max(1));
         let share = self.boxes.len().div_ceil(threads).max(1);
         let looked: Vec<Result<Option<Ticket>>> = std::thread::scope(|scope| {
             let first = (0..self.boxes.len()).step_by(share);
@@ -122,21 +123,21 @@ impl<'a> Backfill<'a> {
         }
         let mut options = CommitOptions::default();
         options.tickets = tickets;
-        let made = commit(&self.path, &options).map_err(|error| of_function(&error))?;
+        let made = commit(&self.path, &options).map_err(|error| to_udf_error(&error))?;
         Ok(made.map(|made| made.manifest))
     }
 
     /// Reads boxes, and calls the analysis for each.
-    fn look(&self, boxes: &[(usize, Slab)]) -> Result<Ticket> {
-        let of_engine = |error: hyperchunk::Error| of_function(&error);
+    fn analyze(&self, boxes: &[(usize, Slab)]) -> Result<Ticket> {
+        let convert_error = |error: hyperchunk::Error| to_udf_error(&error);
         let mut options = WriterOptions::default();
         options.known = Some(self.known.clone());
-        let writer = LogWriter::create(&self.path, &options).map_err(of_engine)?;
+        let writer = LogWriter::create(&self.path, &options).map_err(convert_error)?;
         attach(&writer, &[self.analysis.bytes.to_vec()], false)?;
         let mut options = OpenOptions::default();
         // The program that commits may have the file open through libhdf5.
         options.locking = Locking::Never;
-        let file = File::open(&self.path, &options).map_err(of_engine)?;
+        let file = File::open(&self.path, &options).map_err(convert_error)?;
         let mut bytes = Vec::new();
         for (dataset, slab) in boxes {
             let definition = &self.definitions[*dataset];
@@ -153,8 +154,8 @@ impl<'a> Backfill<'a> {
                 dataset.read(&Choice::Axes(axes.collect()), &mut bytes)?;
                 writer.replay(number, &slab, &bytes)
             };
-            read().map_err(of_engine)?;
+            read().map_err(convert_error)?;
         }
-        writer.close().map_err(of_engine)
+        writer.close().map_err(convert_error)
     }
 }

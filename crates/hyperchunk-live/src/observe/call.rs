@@ -1,9 +1,9 @@
 //! Worker with the function of an analysis, for data of one type.
 
-use super::bands::AT_ONCE;
+use super::split::MAX_CALL_BYTES;
 use super::{Analysis, make};
-use crate::inputs::in_memory;
-use crate::of_function;
+use crate::inputs::memory_type;
+use crate::to_udf_error;
 use hyperchunk::convert::Conversion;
 use hyperchunk::store::analysis_values::Pairs;
 use hyperchunk::store::{Definition, Slab};
@@ -16,9 +16,9 @@ use hyperchunk_udf::record::{Block, Needs};
 use std::time::Duration;
 
 /// Minimum capacity of a worker for data, in bytes.
-const LEAST: u64 = 1 << 20;
+const MIN_DATA_BYTES: u64 = 1 << 20;
 /// Size in bytes of a request, besides two lists of results.
-const AROUND: u64 = 8 << 10;
+const REQUEST_BYTES: u64 = 8 << 10;
 
 #[derive(Debug)]
 pub(super) struct Worker {
@@ -36,7 +36,7 @@ pub(super) struct Worker {
 /// # Errors
 /// `Unsupported` for other types than numbers.
 pub(super) fn element(definition: &Definition) -> Result<ElementType> {
-    let (element, _) = in_memory(&definition.datatype)?;
+    let (element, _) = memory_type(&definition.datatype)?;
     element.number().ok_or_else(|| Error::new(ErrorKind::Unsupported, "analyses look at numbers"))
 }
 
@@ -53,18 +53,18 @@ impl Worker {
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         let number = element(definition)?;
-        let (_, memory) = in_memory(&definition.datatype)?;
+        let (_, memory) = memory_type(&definition.datatype)?;
         let conversion =
-            Conversion::new(&definition.datatype, &memory).map_err(|error| of_function(&error))?;
+            Conversion::new(&definition.datatype, &memory).map_err(|error| to_udf_error(&error))?;
         let (programs, bytes) = (Programs::find()?, analysis.declaration.bytes);
-        let wrapped = make::wrapped(&analysis.record, &programs)?;
+        let source = make::worker_source(&analysis.record, &programs)?;
         // The next call may have more data.
-        let room = needed(number, elements).max(LEAST);
-        let room = room.checked_next_power_of_two().filter(|room| *room <= AT_ONCE).unwrap_or(room);
+        let room = needed(number, elements).max(MIN_DATA_BYTES);
+        let room = room.checked_next_power_of_two().filter(|room| *room <= MAX_CALL_BYTES).unwrap_or(room);
         let job = Job {
             backend: analysis.record.backend,
-            source: &wrapped.source,
-            compiled: wrapped.compiled.as_deref().map(Vec::as_slice),
+            source: &source.source,
+            compiled: source.compiled.as_deref().map(Vec::as_slice),
             profile,
             file_path: "",
             slots: slots(number.into(), bytes, room),
@@ -98,7 +98,7 @@ impl Worker {
         slab: &Slab,
         bytes: &[u8],
     ) -> Result<Option<Pairs>> {
-        let elements = slab.elements().map_err(|error| of_function(&error))?;
+        let elements = slab.elements().map_err(|error| to_udf_error(&error))?;
         let room = usize::try_from(needed(element(definition)?, elements)).unwrap_or(usize::MAX);
         let conversion = self.conversion.as_ref();
         let to = self.session.input(1).and_then(|to| to.get_mut(..room));
@@ -106,7 +106,7 @@ impl Worker {
         match conversion {
             Some(conversion) => {
                 let count = usize::try_from(elements).unwrap_or(usize::MAX);
-                conversion.run(bytes, to, count).map_err(|error| of_function(&error))?;
+                conversion.run(bytes, to, count).map_err(|error| to_udf_error(&error))?;
             }
             None if to.len() == bytes.len() => to.copy_from_slice(bytes),
             None => return Err(Error::new(ErrorKind::Worker, "elements of another size")),
@@ -159,6 +159,6 @@ pub(super) fn slots(datatype: Datatype, bytes: u64, room: u64) -> Vec<JobSlot> {
     vec![
         slot(RESULTS, byte(), Source::Output(bytes + 4)),
         slot(DATA, datatype, Source::Copied(room)),
-        slot(CONTROL, byte(), Source::Copied(2 * bytes + AROUND)),
+        slot(CONTROL, byte(), Source::Copied(2 * bytes + REQUEST_BYTES)),
     ]
 }

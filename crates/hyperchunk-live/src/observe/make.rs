@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex};
 
 /// Parameters for creating an analysis.
 #[derive(Debug, Clone)]
-pub struct Making<'a> {
+pub struct AnalysisOptions<'a> {
     /// Language.
     pub backend: Backend,
     /// Source.
@@ -53,18 +53,18 @@ pub fn backend(path: &Path, named: Option<&str>) -> Result<Backend> {
 /// # Errors
 /// `Failed` with the language's error for the source; `Key` without a signing key; `Invalid`, `Limit` or
 /// `Unsupported` for an invalid declaration.
-pub fn make(making: &Making<'_>) -> Result<Analysis> {
+pub fn make(options: &AnalysisOptions<'_>) -> Result<Analysis> {
     let programs = Programs::find()?;
-    let key = if making.unsigned { None } else { Some(keys::own_key()?) };
+    let key = if options.unsigned { None } else { Some(keys::own_key()?) };
     if let Some(key) = &key {
         trust::check_revoked(&key.fingerprint())?;
     }
-    let bytes = making.declaration.bytes;
+    let bytes = options.declaration.bytes;
     let mut record = Record {
         // The same declaration and source give the same identity: several processes that create an analysis
         // create one.
-        id: making.declaration.identity(making.backend, making.source),
-        backend: making.backend,
+        id: options.declaration.identity(options.backend, options.source),
+        backend: options.backend,
         output: Slot { name: RESULTS.into(), datatype: ElementType::UInt8.into(), dims: vec![bytes] },
         inputs: Vec::new(),
         scratch: Vec::new(),
@@ -76,33 +76,33 @@ pub fn make(making: &Making<'_>) -> Result<Analysis> {
         attributes: std::collections::BTreeMap::new(),
         sources: std::collections::BTreeMap::new(),
         needs: Needs::default(),
-        analysis: Some(making.declaration.clone()),
+        analysis: Some(options.declaration.clone()),
         created: String::new(),
-        source: making.source.to_owned(),
+        source: options.source.to_owned(),
         compiled: None,
         signature: None,
     };
     // Checks before compilation or execution. A WebAssembly module is added later.
-    let backend = if making.backend == Backend::Wasm { Backend::Cpp } else { making.backend };
+    let backend = if options.backend == Backend::Wasm { Backend::Cpp } else { options.backend };
     Record::parse_analysis(&Record { backend, ..record.clone() }.encode()?)?;
-    if matches!(making.backend, Backend::Cpp | Backend::Wasm) {
-        let source = observe::wrapped(making.backend, making.source)?;
-        record.compiled = Some(compile(making.backend, &source, &programs)?);
+    if matches!(options.backend, Backend::Cpp | Backend::Wasm) {
+        let source = observe::wrapped(options.backend, options.source)?;
+        record.compiled = Some(compile(options.backend, &source, &programs)?);
     }
     try_source(&record, &programs)?;
     if let Some(key) = &key {
         key.sign(&mut record);
     }
-    Analysis::of(&record.encode()?)
+    Analysis::parse(&record.encode()?)
 }
 
 /// Loads the source in the sandbox, so that errors appear now rather than at the first write.
 fn try_source(record: &Record, programs: &Programs) -> Result<()> {
-    let wrapped = wrapped(record, programs)?;
+    let source = worker_source(record, programs)?;
     let job = Job {
         backend: record.backend,
-        source: &wrapped.source,
-        compiled: wrapped.compiled.as_deref().map(Vec::as_slice),
+        source: &source.source,
+        compiled: source.compiled.as_deref().map(Vec::as_slice),
         profile: &Profile::named("self")?,
         file_path: "",
         slots: slots(ElementType::Float64.into(), 64, 64),
@@ -126,29 +126,29 @@ fn compile(backend: Backend, source: &str, programs: &Programs) -> Result<Compil
 }
 
 /// Source and object code for the worker.
-pub(super) struct Wrapped {
+pub(super) struct WorkerSource {
     pub(super) source: String,
     pub(super) compiled: Option<Arc<Vec<u8>>>,
 }
 
 /// Returns the source of an analysis in the form for the worker. C++ is compiled once a process, unless the
 /// record has object code for this machine.
-pub(super) fn wrapped(record: &Record, programs: &Programs) -> Result<Wrapped> {
+pub(super) fn worker_source(record: &Record, programs: &Programs) -> Result<WorkerSource> {
     static COMPILED: Mutex<Vec<(String, Arc<Vec<u8>>)>> = Mutex::new(Vec::new());
-    const KEPT: usize = 16;
+    const MAX_CACHED_OBJECTS: usize = 16;
     let source = observe::wrapped(record.backend, &record.source)?;
     let target = match record.backend {
         Backend::Cpp => TARGET,
         Backend::Wasm => TARGET_CPP,
-        _ => return Ok(Wrapped { source, compiled: None }),
+        _ => return Ok(WorkerSource { source, compiled: None }),
     };
     if let Some(stored) = record.compiled.as_ref().filter(|compiled| compiled.target == target) {
-        return Ok(Wrapped { source, compiled: Some(Arc::new(stored.object.clone())) });
+        return Ok(WorkerSource { source, compiled: Some(Arc::new(stored.object.clone())) });
     }
     let known = cache(&COMPILED)
         .and_then(|list| list.iter().find(|(text, _)| *text == source).map(|(_, object)| Arc::clone(object)));
     if let Some(object) = known {
-        return Ok(Wrapped { source, compiled: Some(object) });
+        return Ok(WorkerSource { source, compiled: Some(object) });
     }
     if record.backend == Backend::Wasm {
         // A reading machine may have no compiler for it.
@@ -159,10 +159,10 @@ pub(super) fn wrapped(record: &Record, programs: &Programs) -> Result<Wrapped> {
     }
     let object = Arc::new(compile(record.backend, &source, programs)?.object);
     if let Some(mut list) = cache(&COMPILED) {
-        if list.len() >= KEPT {
+        if list.len() >= MAX_CACHED_OBJECTS {
             list.remove(0);
         }
         list.push((source.clone(), Arc::clone(&object)));
     }
-    Ok(Wrapped { source, compiled: Some(object) })
+    Ok(WorkerSource { source, compiled: Some(object) })
 }

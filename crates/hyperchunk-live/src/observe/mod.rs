@@ -4,16 +4,16 @@
 //! file.
 
 mod backfill;
-mod bands;
 mod call;
-mod kept;
 mod make;
+mod pending_results;
+mod split;
 pub mod summary;
 
 pub use backfill::Backfill;
-pub use make::{Making, backend, make};
+pub use make::{AnalysisOptions, backend, make};
 
-use crate::of_engine;
+use crate::to_engine_error;
 use call::Worker;
 use hyperchunk::store::analysis_values::{Pairs, Rule};
 use hyperchunk::store::observer::{AnalysisId, Observer, WriteEvent};
@@ -26,14 +26,14 @@ use hyperchunk_udf::profile::Profile;
 use hyperchunk_udf::record::{Declaration, Failure, Record};
 use hyperchunk_udf::signature::{self, Fingerprint};
 use hyperchunk_udf::stub::RecordDigest;
-use kept::Kept;
+use pending_results::PendingResults;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Number of consecutive failures after which a writer stops calling a function.
-const PATIENCE: u32 = 3;
+const MAX_CONSECUTIVE_FAILURES: u32 = 3;
 
 /// Analysis: its verified record and the signer.
 #[derive(Debug, Clone)]
@@ -55,7 +55,7 @@ impl Analysis {
     ///
     /// # Errors
     /// `Invalid` if the record or its signature is invalid; errors of [`Record::parse_analysis`].
-    pub fn of(bytes: &[u8]) -> Result<Self> {
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
         // The identity precedes the record in a page.
         if bytes.len() as u64 + 16 > store::MAX_PAGE_BYTES {
             let message = format!("the record of the analysis has {} bytes: more than a page", bytes.len());
@@ -63,7 +63,7 @@ impl Analysis {
         }
         let (record, declaration) = Record::parse_analysis(bytes)?;
         let signer = signature::verify(&record)?;
-        Ok(Self { id: Self::id_of(bytes), bytes: bytes.into(), record, declaration, signer })
+        Ok(Self { id: Self::compute_id(bytes), bytes: bytes.into(), record, declaration, signer })
     }
 
     /// Returns the identity of the analysis with this record.
@@ -119,24 +119,24 @@ pub struct Report {
 
 /// Analyses of one writer.
 #[derive(Debug)]
-pub struct Analyses(Vec<Running>);
+pub struct Analyses(Vec<RunningAnalysis>);
 
-/// Attaches analyses to a writer, as selected by [`Analyses::of`]. `None` without analyses.
+/// Attaches analyses to a writer, as selected by [`Analyses::collect`]. `None` without analyses.
 ///
 /// # Errors
-/// As [`Analyses::of`]; `Invalid` if the writer already has an observer.
-pub fn attach(writer: &LogWriter, given: &[Vec<u8>], of_store: bool) -> Result<Option<Arc<Analyses>>> {
-    let analyses = Arc::new(Analyses::of(writer, given, of_store)?);
+/// As [`Analyses::collect`]; `Invalid` if the writer already has an observer.
+pub fn attach(writer: &LogWriter, given: &[Vec<u8>], include_store: bool) -> Result<Option<Arc<Analyses>>> {
+    let analyses = Arc::new(Analyses::collect(writer, given, include_store)?);
     if analyses.is_empty() {
         return Ok(None);
     }
     let observer: Arc<Analyses> = Arc::clone(&analyses);
-    writer.observe(observer).map_err(|error| crate::of_function(&error))?;
+    writer.observe(observer).map_err(|error| crate::to_udf_error(&error))?;
     Ok(Some(analyses))
 }
 
 #[derive(Debug)]
-struct Running {
+struct RunningAnalysis {
     analysis: Analysis,
     rules: BTreeMap<String, Rule>,
     /// Datasets for which the store already announces the analysis.
@@ -149,17 +149,17 @@ struct State {
     /// Profile, once it was determined.
     profile: Option<Result<Profile>>,
     workers: HashMap<ElementType, Worker>,
-    kept: HashMap<u32, Kept>,
+    pending: HashMap<u32, PendingResults>,
     calls: u64,
     failures: u64,
     /// Number of consecutive failures.
-    in_a_row: u32,
+    consecutive_failures: u32,
     time: Duration,
     reason: Option<String>,
     /// True if the function cannot merge results.
     cannot_merge: bool,
     /// True if an entry was written to the audit log.
-    noted: bool,
+    audited: bool,
 }
 
 impl Analyses {
@@ -168,19 +168,19 @@ impl Analyses {
     ///
     /// # Errors
     /// `Invalid` if a given record is invalid; `Io`.
-    pub fn of(writer: &LogWriter, given: &[Vec<u8>], of_store: bool) -> Result<Self> {
-        let mut all: Vec<Running> = Vec::new();
+    pub fn collect(writer: &LogWriter, given: &[Vec<u8>], include_store: bool) -> Result<Self> {
+        let mut all: Vec<RunningAnalysis> = Vec::new();
         let known = match writer.base() {
             Some(base) => {
-                store::results::analyses(writer.site(), base).map_err(|error| crate::of_function(&error))?
+                store::results::analyses(writer.site(), base).map_err(|error| crate::to_udf_error(&error))?
             }
             None => Vec::new(),
         };
         for known in &known {
-            let given = given.iter().any(|bytes| Analysis::id_of(bytes) == known.analysis);
-            match Analysis::of(&known.record) {
-                Ok(analysis) if (known.runs && of_store) || given => {
-                    all.push(Running::new(analysis, known.datasets.clone()))
+            let given = given.iter().any(|bytes| Analysis::compute_id(bytes) == known.analysis);
+            match Analysis::parse(&known.record) {
+                Ok(analysis) if (known.runs && include_store) || given => {
+                    all.push(RunningAnalysis::new(analysis, known.datasets.clone()))
                 }
                 Ok(_) => {}
                 Err(error) => {
@@ -191,9 +191,9 @@ impl Analyses {
             }
         }
         for bytes in given {
-            let analysis = Analysis::of(bytes)?;
+            let analysis = Analysis::parse(bytes)?;
             if !all.iter().any(|known| known.analysis.id == analysis.id) {
-                all.push(Running::new(analysis, Vec::new()));
+                all.push(RunningAnalysis::new(analysis, Vec::new()));
             }
         }
         Ok(Self(all))
@@ -208,7 +208,7 @@ impl Analyses {
     /// Returns the statistics of each analysis.
     #[must_use]
     pub fn reports(&self) -> Vec<Report> {
-        let report = |running: &Running| {
+        let report = |running: &RunningAnalysis| {
             let state = running.state();
             Report {
                 id: running.analysis.id,
@@ -237,7 +237,7 @@ impl Observer for Analyses {
     fn flush(&self, writer: &LogWriter, closing: bool) -> hyperchunk::Result<()> {
         for running in &self.0 {
             let mut state = running.state();
-            let mut datasets: Vec<u32> = state.kept.keys().copied().collect();
+            let mut datasets: Vec<u32> = state.pending.keys().copied().collect();
             datasets.sort_unstable();
             for dataset in datasets {
                 running.put(&mut state, writer, dataset, true)?;
@@ -250,7 +250,7 @@ impl Observer for Analyses {
     }
 }
 
-impl Running {
+impl RunningAnalysis {
     fn new(analysis: Analysis, announced: Vec<Vec<u8>>) -> Self {
         Self { rules: analysis.rules(), analysis, announced, state: Mutex::default() }
     }
@@ -267,22 +267,22 @@ impl Running {
     ) -> hyperchunk::Result<()> {
         let failure = self.analysis.declaration.failure;
         let mut state = self.state();
-        if let Entry::Vacant(kept) = state.kept.entry(seen.dataset) {
+        if let Entry::Vacant(pending) = state.pending.entry(seen.dataset) {
             // The announced record identifies the results, and allows running the function again.
             if !self.announced.contains(&definition.path) {
                 writer.announce(seen.dataset, self.analysis.id, &self.analysis.bytes)?;
             }
-            kept.insert(Kept::default());
+            pending.insert(PendingResults::default());
         }
         let mut raised = Ok(());
         let size = definition.element_size();
         let mut from = 0_usize;
         for slab in seen.boxes {
-            for band in bands::of(slab, size) {
-                let length = usize::try_from(band.elements()?.saturating_mul(size)).unwrap_or(usize::MAX);
+            for part in split::split(slab, size) {
+                let length = usize::try_from(part.elements()?.saturating_mul(size)).unwrap_or(usize::MAX);
                 let bytes = seen.bytes.and_then(|bytes| bytes.get(from..from.checked_add(length)?));
                 from = from.saturating_add(length);
-                let found = match self.look(&mut state, definition, &band, bytes) {
+                let found = match self.call_function(&mut state, definition, &part, bytes) {
                     Ok(Some(pairs)) => Ok(pairs),
                     Ok(None) => continue,
                     Err(error) => {
@@ -294,16 +294,16 @@ impl Running {
                             Failure::Skip => continue,
                             Failure::Mark => {}
                             Failure::Raise => {
-                                raised = raised.and(Err(of_engine(&self.analysis.explain(&error))))
+                                raised = raised.and(Err(to_engine_error(&self.analysis.explain(&error))))
                             }
                         }
                         Err(reason)
                     }
                 };
                 self.note(&mut state, writer, definition, None);
-                if let Some(kept) = state.kept.get_mut(&seen.dataset) {
-                    kept.push(band, seen.appended, found);
-                    if kept.is_full() {
+                if let Some(pending) = state.pending.get_mut(&seen.dataset) {
+                    pending.push(part, seen.appended, found);
+                    if pending.is_full() {
                         self.put(&mut state, writer, seen.dataset, false)?;
                     }
                 }
@@ -313,7 +313,7 @@ impl Running {
     }
 
     /// Calls the function for a box; returns its results.
-    fn look(
+    fn call_function(
         &self,
         state: &mut State,
         definition: &Definition,
@@ -325,23 +325,23 @@ impl Running {
             return Err(Error::new(ErrorKind::Unsupported, message));
         };
         let profile = state.profile.get_or_insert_with(|| self.analysis.profile()).clone()?;
-        if state.in_a_row >= PATIENCE {
-            let message = format!("given up: it failed {PATIENCE} times in a row");
+        if state.consecutive_failures >= MAX_CONSECUTIVE_FAILURES {
+            let message = format!("given up: it failed {MAX_CONSECUTIVE_FAILURES} times in a row");
             return Err(Error::new(ErrorKind::Limit, message));
         }
         state.calls += 1;
         let start = Instant::now();
-        let elements = slab.elements().map_err(|error| crate::of_function(&error))?;
-        let found = self.called(state, &profile, (definition, elements), |worker| {
+        let elements = slab.elements().map_err(|error| crate::to_udf_error(&error))?;
+        let found = self.with_worker(state, &profile, (definition, elements), |worker| {
             worker.on_write(definition, slab, bytes)
         });
         state.time += start.elapsed();
-        state.in_a_row = if found.is_ok() { 0 } else { state.in_a_row + 1 };
+        state.consecutive_failures = if found.is_ok() { 0 } else { state.consecutive_failures + 1 };
         found
     }
 
     /// Calls the function in an existing worker or a new one. A worker that failed is ended.
-    fn called(
+    fn with_worker(
         &self,
         state: &mut State,
         profile: &Profile,
@@ -374,23 +374,23 @@ impl Running {
 
     /// Writes the results as a page, and merges them where possible.
     fn put(&self, state: &mut State, writer: &LogWriter, dataset: u32, ends: bool) -> hyperchunk::Result<()> {
-        let Some(mut kept) = state.kept.remove(&dataset) else { return Ok(()) };
+        let Some(mut pending) = state.pending.remove(&dataset) else { return Ok(()) };
         let definition = writer.dataset(dataset)?.definition;
-        for pairs in kept.unmerged() {
-            let merged = match kept.merged.take() {
+        for pairs in pending.unmerged() {
+            let merged = match pending.merged.take() {
                 None => Some(pairs),
                 Some(before) => self.merge(state, &definition, &before, &pairs),
             };
             match merged {
-                Some(merged) => kept.merged = Some(merged),
+                Some(merged) => pending.merged = Some(merged),
                 None => {
-                    kept.give_up_merging();
+                    pending.stop_merging();
                     break;
                 }
             }
         }
-        let done = kept.put(&self.analysis, writer, dataset, ends);
-        state.kept.insert(dataset, kept);
+        let done = pending.put(&self.analysis, writer, dataset, ends);
+        state.pending.insert(dataset, pending);
         done
     }
 
@@ -398,11 +398,11 @@ impl Running {
         if !self.rules.is_empty() {
             return one.merge(other, &self.rules).ok();
         }
-        if state.cannot_merge || state.in_a_row >= PATIENCE {
+        if state.cannot_merge || state.consecutive_failures >= MAX_CONSECUTIVE_FAILURES {
             return None;
         }
         let profile = state.profile.clone()?.ok()?;
-        let merged = self.called(state, &profile, (definition, 0), |worker| worker.merge(one, other));
+        let merged = self.with_worker(state, &profile, (definition, 0), |worker| worker.merge(one, other));
         if let Err(error) = &merged {
             state.reason = Some(escape(&error.to_string(), 500));
         }
@@ -413,10 +413,10 @@ impl Running {
     }
 
     fn note(&self, state: &mut State, writer: &LogWriter, definition: &Definition, error: Option<&Error>) {
-        if state.noted && error.is_none() {
+        if state.audited && error.is_none() {
             return;
         }
-        state.noted = true;
+        state.audited = true;
         let profile = state.profile.as_ref().and_then(|profile| profile.as_ref().ok());
         audit::note(&audit::Event {
             file: &writer.path().display().to_string(),
@@ -434,7 +434,7 @@ impl Running {
 ///
 /// # Errors
 /// `Refused` if it may not run here; errors of the function; `Invalid` if it cannot merge.
-pub fn merged(analysis: &Analysis, definition: &Definition, all: &[Pairs]) -> Result<Option<Pairs>> {
+pub fn merge(analysis: &Analysis, definition: &Definition, all: &[Pairs]) -> Result<Option<Pairs>> {
     let Some((first, rest)) = all.split_first() else { return Ok(None) };
     let profile = analysis.profile()?;
     let mut worker =

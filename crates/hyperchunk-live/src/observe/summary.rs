@@ -11,7 +11,7 @@ use std::path::Path;
 
 /// Analysis of a store, with its verified record.
 #[derive(Debug)]
-pub struct Listed {
+pub struct AnalysisEntry {
     /// Entry of the store.
     pub known: StoreAnalysis,
     /// Verified analysis.
@@ -40,7 +40,7 @@ pub fn epoch(path: &Path, number: Option<u64>) -> Result<std::sync::Arc<Manifest
         Some(number) => Manifest::epoch(path, number).map(Some),
         None => Manifest::newest(path),
     };
-    found.map_err(|error| of_function(&error))?.ok_or_else(|| {
+    found.map_err(|error| to_udf_error(&error))?.ok_or_else(|| {
         let message = "there is no store, or nothing of it was committed";
         Error::new(ErrorKind::NotFound, message).about(path.display().to_string())
     })
@@ -50,9 +50,9 @@ pub fn epoch(path: &Path, number: Option<u64>) -> Result<std::sync::Arc<Manifest
 ///
 /// # Errors
 /// Errors of reading it.
-pub fn list(path: &Path, manifest: &Manifest) -> Result<Vec<Listed>> {
-    let all = results::analyses(path, manifest).map_err(|error| of_function(&error))?;
-    let listed = all.into_iter().map(|known| Listed { analysis: checked(&known), known });
+pub fn list(path: &Path, manifest: &Manifest) -> Result<Vec<AnalysisEntry>> {
+    let all = results::analyses(path, manifest).map_err(|error| to_udf_error(&error))?;
+    let listed = all.into_iter().map(|known| AnalysisEntry { analysis: verify(&known), known });
     Ok(listed.collect())
 }
 
@@ -62,15 +62,15 @@ fn checked(known: &StoreAnalysis) -> Result<Analysis> {
         let message = "the record is not the one that the analysis is named after: it was changed";
         return Err(Error::new(ErrorKind::Invalid, message));
     }
-    Analysis::of(&known.record)
+    Analysis::parse(&known.record)
 }
 
 /// Returns the results of all analyses for a dataset of an epoch. Runs no function.
 ///
 /// # Errors
 /// Errors of reading it.
-pub fn of(path: &Path, manifest: &Manifest, dataset: &[u8]) -> Result<Vec<Summary>> {
-    let all = results::results(path, manifest, dataset).map_err(|error| of_function(&error))?;
+pub fn summaries(path: &Path, manifest: &Manifest, dataset: &[u8]) -> Result<Vec<Summary>> {
+    let all = results::results(path, manifest, dataset).map_err(|error| to_udf_error(&error))?;
     let mut listed = list(path, manifest)?;
     let summary = |results: Results| {
         let place = listed.iter().position(|listed| listed.known.analysis == results.analysis);
@@ -124,7 +124,7 @@ impl Summary {
                 None => group.found.iter().filter_map(|found| found.found.clone().ok()).collect(),
             })
             .collect();
-        merged(analysis, definition, &all)
+        merge(analysis, definition, &all)
     }
 }
 
@@ -132,14 +132,14 @@ impl Summary {
 ///
 /// # Errors
 /// Errors of reading the epoch.
-pub fn unseen(
+pub fn unanalyzed_boxes(
     path: &Path,
     manifest: &Manifest,
     dataset: &[u8],
     analysis: AnalysisId,
     epochs: impl Fn(u64) -> bool,
 ) -> Result<Vec<Slab>> {
-    let all = results::results(path, manifest, dataset).map_err(|error| of_function(&error))?;
+    let all = results::results(path, manifest, dataset).map_err(|error| to_udf_error(&error))?;
     let of_analysis = all.iter().filter(|results| results.analysis == analysis);
     let found = of_analysis.flat_map(|results| &results.groups).flat_map(|group| &group.found);
     let mut seen: HashSet<&Slab> = HashSet::new();
@@ -148,15 +148,15 @@ pub fn unseen(
         return Ok(Vec::new());
     };
     let size = stored.definition.element_size();
-    let mut unseen: Vec<Slab> = Vec::new();
+    let mut unanalyzed_boxes: Vec<Slab> = Vec::new();
     for part in stored.parts.iter().filter(|part| epochs(part.epoch)) {
         for piece in part.written.pieces.iter() {
             let Some(slab) = piece.slab.clipped(&stored.extent) else { continue };
-            let bands = bands::of(&slab, size);
-            unseen.extend(bands.into_iter().filter(|band| !seen.contains(band)));
+            let parts = split::split(&slab, size);
+            unanalyzed_boxes.extend(parts.into_iter().filter(|part| !seen.contains(part)));
         }
     }
     let mut known = HashSet::new();
-    unseen.retain(|slab| known.insert(slab.clone()));
-    Ok(unseen)
+    unanalyzed_boxes.retain(|slab| known.insert(slab.clone()));
+    Ok(unanalyzed_boxes)
 }

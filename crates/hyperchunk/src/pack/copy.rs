@@ -13,7 +13,7 @@ use crate::write::{DatasetWriter, DirectChunk, NewLayout, Writer};
 use crate::{Dataset, Error, Result};
 use hyperchunk_format::codec::{Decoder, Encoder};
 use hyperchunk_format::model::{Chunk, Chunked, Class, Filter, Layout};
-use hyperchunk_format::select::Choice;
+use hyperchunk_format::select::Selection;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -195,7 +195,7 @@ pub(crate) fn copy_choice(
     made: &CreatedObjects,
     (item, old, new): (&Item, &Dataset, &DatasetWriter),
     plan: &Plan,
-    choice: &Choice,
+    choice: &Selection,
 ) -> Result<()> {
     let pair = DatasetPair { item, old, new, plan };
     copy_elements(packing, writer, made, &pair, choice, &mut Scratch::default()).map(drop)

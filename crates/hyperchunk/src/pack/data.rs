@@ -6,7 +6,7 @@ use crate::slabs::slabs;
 use crate::write::NewLayout;
 use crate::{Dataset, Result};
 use hyperchunk_format::model::Chunk;
-use hyperchunk_format::select::Choice;
+use hyperchunk_format::select::Selection;
 use std::collections::HashMap;
 
 /// Maximum size in bytes of the stored chunks copied at a time; a single larger chunk is allowed.
@@ -22,7 +22,7 @@ pub(super) enum CopyBatch {
     /// Neighbouring chunks, in order of their place in the file.
     Chunks(Vec<Chunk>),
     /// Elements.
-    Elements(Choice),
+    Elements(Selection),
 }
 
 type CopyBatches = Box<dyn Iterator<Item = CopyBatch> + Send>;
@@ -57,7 +57,7 @@ pub(super) fn pieces(dataset: &Dataset, plan: &Plan, memory: u64, in_order: bool
 
 /// Returns selections that cover exactly the chunks with written data: boxes of many chunks where all of
 /// them have some, else one chunk at a time.
-fn sparse(many: &Boxes, one: &Boxes, old: &[u64], chunks: &[Vec<u64>]) -> Vec<Choice> {
+fn sparse(many: &Boxes, one: &Boxes, old: &[u64], chunks: &[Vec<u64>]) -> Vec<Selection> {
     let touched = |boxes: &Boxes| boxes.touched(old, chunks.iter().map(|chunk| &**chunk));
     let mut single: HashMap<Vec<u64>, Vec<u64>> = HashMap::new();
     for key in touched(one) {

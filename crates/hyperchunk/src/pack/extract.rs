@@ -8,7 +8,7 @@ use crate::write::{CreateOptions, DatasetOptions, DatasetWriter, NewLayout, Node
 use crate::{Dataset, Error, Result};
 use hyperchunk_format::codec::{self, Target};
 use hyperchunk_format::model::{AllocationTime, Class, Dataspace, FillValue, FillWhen, Name, Pipeline};
-use hyperchunk_format::select::{Axis, Choice};
+use hyperchunk_format::select::{Axis, Selection};
 use std::path::Path;
 
 /// Part of a dataset: indices along each axis, and whether the axis is kept; a dropped axis has one index.
@@ -96,8 +96,8 @@ fn fill(
 }
 
 /// Returns the place of a slab's elements in the new dataset.
-fn place(slab: &Choice, part: &Part) -> Result<Choice> {
-    let Choice::Axes(axes) = slab else { return Ok(Choice::All) };
+fn place(slab: &Selection, part: &Part) -> Result<Selection> {
+    let Selection::Axes(axes) = slab else { return Ok(Selection::All) };
     let places = axes.iter().zip(part).filter(|(_, (_, stays))| *stays).map(|(axis, (steps, _))| {
         let Axis::Range { start, .. } = axis else {
             return Err(Error::invalid("a slab that is no range of indices"));
@@ -106,7 +106,7 @@ fn place(slab: &Choice, part: &Part) -> Result<Choice> {
         Ok(Axis::range(start..start.saturating_add(axis.length())))
     });
     let places: Vec<Axis> = places.collect::<Result<_>>()?;
-    Ok(if places.is_empty() { Choice::All } else { Choice::Axes(places) })
+    Ok(if places.is_empty() { Selection::All } else { Selection::Axes(places) })
 }
 
 /// Makes the dataset and its parent groups, without data.

@@ -25,7 +25,7 @@ pub use verify::VerifyReport;
 use crate::io::RemoteOptions;
 use crate::write::{CreateOptions, FileLayout, LocalSink, Sink, Sync, Writer};
 use crate::{Error, File, Result};
-use hyperchunk_format::encode::Oldest;
+use hyperchunk_format::encode::LibVersion;
 use list::Contents;
 use plan::Plan;
 use std::path::Path;
@@ -46,7 +46,7 @@ pub struct Input {
 #[non_exhaustive]
 pub struct PackOptions {
     /// The oldest release of HDF5 that must be able to read the new file; `None` for the oldest that can.
-    pub oldest: Option<Oldest>,
+    pub oldest: Option<LibVersion>,
     /// Number of threads that copy; 0 for the number of processors.
     pub threads: usize,
     /// Time at which data must have reached the disk.
@@ -143,7 +143,7 @@ pub struct PackReport {
     /// The size of the new file, in bytes.
     pub size: u64,
     /// The oldest release of HDF5 that can read it.
-    pub oldest: Oldest,
+    pub oldest: LibVersion,
     /// The size of its first page, if that holds all structure.
     pub page: Option<u64>,
     /// Notes for the user: omitted parts, and references to other files.
@@ -156,7 +156,7 @@ pub struct PackPlan {
     pub(crate) contents: Contents,
     pub(crate) plans: Vec<Option<Plan>>,
     pub(crate) options: PackOptions,
-    pub(crate) oldest: Oldest,
+    pub(crate) oldest: LibVersion,
 }
 
 impl PackPlan {

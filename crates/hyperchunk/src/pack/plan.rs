@@ -8,7 +8,7 @@ use crate::store::Marker;
 use crate::write::NewLayout;
 use crate::{Dataset, Error, Result};
 use hyperchunk_format::codec::{self, Target};
-use hyperchunk_format::encode::{Oldest, message};
+use hyperchunk_format::encode::{LibVersion, message};
 use hyperchunk_format::model::{
     Attribute, Dataspace, Datatype, Layout, Name, ObjectKind, Pipeline, VirtualMapping,
 };
@@ -33,15 +33,15 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// Returns the oldest release that knows its layout.
-    pub(crate) fn oldest(&self) -> Oldest {
+    pub(crate) fn oldest(&self) -> LibVersion {
         match &self.layout {
             NewLayout::Chunked(chunk) => {
                 let size = self.translation.datatype.size;
                 let bytes = chunk.iter().fold(size, |size, dim| size.saturating_mul(*dim));
-                if u32::try_from(bytes).is_err() { Oldest::V200 } else { Oldest::V18 }
+                if u32::try_from(bytes).is_err() { LibVersion::V200 } else { LibVersion::V18 }
             }
-            NewLayout::Virtual(_) => Oldest::V110,
-            _ => Oldest::V18,
+            NewLayout::Virtual(_) => LibVersion::V110,
+            _ => LibVersion::V18,
         }
     }
 }
@@ -60,7 +60,7 @@ pub(crate) enum CopyMethod {
 }
 
 /// Plans all items; returns the plans and the oldest release that can read the new file.
-pub(super) fn plan(contents: &Contents, options: &PackOptions) -> Result<(Vec<Option<Plan>>, Oldest)> {
+pub(super) fn plan(contents: &Contents, options: &PackOptions) -> Result<(Vec<Option<Plan>>, LibVersion)> {
     let mut plans = Vec::with_capacity(contents.items.len());
     let mut oldest = Oldest::default();
     let chunkings = rules_by_item(contents, &options.chunk_rules)?;
@@ -95,12 +95,12 @@ pub(super) fn plan(contents: &Contents, options: &PackOptions) -> Result<(Vec<Op
 }
 
 /// Returns the oldest release that has a type.
-pub(crate) fn needed(datatype: &Datatype) -> Result<Oldest> {
-    let ages = [Oldest::V18, Oldest::V110];
-    let able = |age: &Oldest| message::datatype::encode(datatype, *age).is_ok();
+pub(crate) fn needed(datatype: &Datatype) -> Result<LibVersion> {
+    let ages = [LibVersion::V18, LibVersion::V110];
+    let able = |age: &LibVersion| message::datatype::encode(datatype, *age).is_ok();
     match ages.into_iter().find(able) {
         Some(age) => Ok(age),
-        None => message::datatype::encode(datatype, Oldest::V200).map(|_| Oldest::V200),
+        None => message::datatype::encode(datatype, LibVersion::V200).map(|_| LibVersion::V200),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Chunk shapes, and boxes of chunks in which data are written.
 
-use hyperchunk_format::select::{Axis, Choice};
+use hyperchunk_format::select::{Axis, Selection};
 use std::collections::BTreeSet;
 
 /// Target size of a chunk in bytes: the default chunk cache of libhdf5, of all releases, holds it.
@@ -118,7 +118,7 @@ impl Boxes {
     }
 
     /// Returns the elements of a box.
-    pub(super) fn choice(&self, key: &[u64]) -> Choice {
+    pub(super) fn choice(&self, key: &[u64]) -> Selection {
         let axes = self.dims.iter().zip(&self.chunk).enumerate().map(|(at, (dim, chunk))| {
             let step = if at == self.axis { self.step } else { 1 };
             match key.get(at) {
@@ -130,7 +130,7 @@ impl Boxes {
                 None => Axis::range(0..*dim),
             }
         });
-        Choice::Axes(axes.collect())
+        Selection::Axes(axes.collect())
     }
 
     /// Returns the grid places of a box's chunks.

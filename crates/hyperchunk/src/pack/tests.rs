@@ -5,7 +5,7 @@ use hyperchunk_format::model::{
     Attribute, ByteOrder, CharacterSet, Class, Dataspace, Datatype, FillWhen, Layout, LinkTarget, Member,
     Name, ReferenceKind, StringPadding,
 };
-use hyperchunk_format::select::Choice;
+use hyperchunk_format::select::Selection;
 
 fn nothing(_: u64) {}
 
@@ -64,7 +64,7 @@ fn numbers(file: &Writer, parent: NodeId, name: &[u8]) -> DatasetWriter {
         .with_pipeline(hyperchunk_format::codec::preset("deflate", &target).unwrap());
     let dataset = file.create_dataset(parent, name, options).unwrap();
     let data: Vec<u8> = (0..5000_i32).flat_map(i32::to_le_bytes).collect();
-    dataset.write(&Choice::All, &data).unwrap();
+    dataset.write(&Selection::All, &data).unwrap();
     dataset
 }
 
@@ -84,15 +84,15 @@ fn source() -> File {
     options.committed = Some(committed);
     options.fill.value = FillWhen::User(vec![1, 0, 0, 0]);
     let plain = file.create_dataset(NodeId::ROOT, b"plain", options.clone()).unwrap();
-    plain.write(&Choice::All, &[7; 40]).unwrap();
+    plain.write(&Selection::All, &[7; 40]).unwrap();
     file.create_dataset(NodeId::ROOT, b"empty", options).unwrap();
     let compact = DatasetOptions::new(int32(), Dataspace::Scalar).with_layout(NewLayout::Compact);
-    file.create_dataset(NodeId::ROOT, b"compact", compact).unwrap().write(&Choice::All, &[9; 4]).unwrap();
+    file.create_dataset(NodeId::ROOT, b"compact", compact).unwrap().write(&Selection::All, &[9; 4]).unwrap();
     file.create_dataset(NodeId::ROOT, b"null", DatasetOptions::new(int32(), Dataspace::Null)).unwrap();
 
     let words = DatasetOptions::new(text(), simple(&[5], true)).with_layout(NewLayout::Chunked(vec![2]));
     let words = file.create_dataset(NodeId::ROOT, b"words", words).unwrap();
-    words.write(&Choice::All, &strings(&file, &["one", "", "three", "four", "five"])).unwrap();
+    words.write(&Selection::All, &strings(&file, &["one", "", "three", "four", "five"])).unwrap();
     // A compound of a reference and a sequence of references.
     let address = |node| file.address(node).unwrap().to_le_bytes();
     let sequence = Datatype { size: 16, class: Class::Vlen { base: Box::new(reference()) } };
@@ -106,7 +106,7 @@ fn source() -> File {
             .concat();
     let pair = DatasetOptions::new(compound, simple(&[2], false));
     let pair = file.create_dataset(group, b"pair", pair).unwrap();
-    pair.write(&Choice::All, &[element, vec![0; 32]].concat()).unwrap();
+    pair.write(&Selection::All, &[element, vec![0; 32]].concat()).unwrap();
     let list = file.store_sequence(2, &both).unwrap().to_vec();
     file.set_attribute(chunked.id(), attribute("DIMENSION_LIST", sequence, list)).unwrap();
     file.set_attribute(chunked.id(), attribute("dangling", reference(), vec![1; 8])).unwrap();
@@ -145,7 +145,7 @@ fn get(file: &File, path: &str) -> crate::Object {
 fn all_comes_along() {
     let (packed, file) = check(|_| ());
     assert_eq!((packed.groups, packed.datasets, packed.datatypes, packed.attributes), (2, 7, 1, 6));
-    assert_eq!((packed.chunks_copied, packed.oldest), (12, Oldest::V18));
+    assert_eq!((packed.chunks_copied, packed.oldest), (12, LibVersion::V18));
     assert_eq!(packed.notes.len(), 1, "{:?}", packed.notes);
     let group = get(&file, "group");
     assert_eq!(group.comment().unwrap(), Some("about it".into()));

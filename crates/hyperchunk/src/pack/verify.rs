@@ -9,7 +9,7 @@ use crate::read::spread;
 use crate::write::NewLayout;
 use crate::{Dataset, Error, ErrorKind, File, Object, Result, digest};
 use hyperchunk_format::model::{Layout, Link, LinkTarget, Name, Reference};
-use hyperchunk_format::select::Choice;
+use hyperchunk_format::select::Selection;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -233,7 +233,7 @@ fn compare_datasets(packing: &PackPlan, pair: &ObjectPair<'_>, places: &HashMap<
 
 /// Returns the parts of a dataset that are stored in either file, if they are less than half of it: all
 /// other elements are fill values in both, and reading them would take as long as reading data.
-fn stored_parts(old: &Dataset, copy: &Dataset) -> Result<Option<Vec<Choice>>> {
+fn stored_parts(old: &Dataset, copy: &Dataset) -> Result<Option<Vec<Selection>>> {
     let Some(chunked) = old.chunked() else { return Ok(None) };
     let volume = |chunk: &[u64]| chunk.iter().fold(1_u64, |product, dim| product.saturating_mul(*dim));
     let mut grid = chunked.dims.clone();

@@ -7,7 +7,7 @@ use crate::io::Source;
 use bytes::Bytes;
 use hyperchunk_format::model::{Chunked, Layout};
 use hyperchunk_format::parse::chunk_index;
-use hyperchunk_format::select::Choice;
+use hyperchunk_format::select::Selection;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ impl Ahead {
 
 /// Loads the chunk index for a read. If the read needs all chunks and they seem to be stored contiguously,
 /// they are fetched along.
-pub(super) fn prepare(dataset: &Dataset, choice: &Choice) -> Result<Option<Ahead>> {
+pub(super) fn prepare(dataset: &Dataset, choice: &Selection) -> Result<Option<Ahead>> {
     let Layout::Chunked(chunked) = dataset.layout() else {
         dataset.prepare(choice)?;
         return Ok(None);
@@ -53,7 +53,7 @@ pub(super) fn prepare(dataset: &Dataset, choice: &Choice) -> Result<Option<Ahead
 }
 
 /// Guesses the range of the file that holds the chunks of a read, if the read needs all of them.
-fn guess(dataset: &Dataset, chunked: &Chunked, choice: &Choice) -> Result<Option<Range<u64>>> {
+fn guess(dataset: &Dataset, chunked: &Chunked, choice: &Selection) -> Result<Option<Range<u64>>> {
     let file = dataset.object().file();
     if dataset.0.sharded.is_some() || dataset.0.table.get().is_some() || file.0.index.is_some() {
         return Ok(None);

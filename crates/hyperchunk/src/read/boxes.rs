@@ -9,7 +9,7 @@ use crate::dataset::Dataset;
 use crate::io::Source;
 use crate::{Error, Result};
 use hyperchunk_format::model::{Chunked, Filter, Layout};
-use hyperchunk_format::select::{Axis, Choice};
+use hyperchunk_format::select::{Axis, Selection};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -60,7 +60,7 @@ impl Dataset {
     /// # Errors
     /// Invalid if the selection does not fit the extent; if the index of the chunks cannot be read, or
     /// points outside the file; Limit if chunks are larger than they may be.
-    pub fn stored_box(&self, choice: &Choice) -> Result<Option<StoredBox>> {
+    pub fn stored_box(&self, choice: &Selection) -> Result<Option<StoredBox>> {
         self.find_box(choice).map_err(|error| self.name(error))
     }
 
@@ -70,11 +70,11 @@ impl Dataset {
     ///
     /// # Errors
     /// As [`Dataset::stored_box`].
-    pub fn live_box(&self, choice: &Choice) -> Result<Option<StoredBox>> {
+    pub fn live_box(&self, choice: &Selection) -> Result<Option<StoredBox>> {
         self.find_live_box(choice).map_err(|error| self.name(error))
     }
 
-    fn find_live_box(&self, choice: &Choice) -> Result<Option<StoredBox>> {
+    fn find_live_box(&self, choice: &Selection) -> Result<Option<StoredBox>> {
         choice.check(self.dims())?;
         let (Some(_), Layout::Chunked(chunked)) = (self.evaluator()?, self.layout()) else { return Ok(None) };
         if self.object().file().0.layouts.cheapest(self, choice).is_some() {
@@ -180,7 +180,7 @@ impl Dataset {
         read.map_err(|error| self.name(error))
     }
 
-    fn find_box(&self, choice: &Choice) -> Result<Option<StoredBox>> {
+    fn find_box(&self, choice: &Selection) -> Result<Option<StoredBox>> {
         choice.check(self.dims())?;
         let elsewhere = self.0.sharded.is_some()
             || self.evaluator()?.is_some()
@@ -210,10 +210,10 @@ impl Dataset {
 }
 
 /// Returns the box that a selection is, in its order.
-fn ranges(choice: &Choice, dims: &[u64]) -> Option<Vec<Range<u64>>> {
+fn ranges(choice: &Selection, dims: &[u64]) -> Option<Vec<Range<u64>>> {
     match choice {
-        Choice::All => Some(dims.iter().map(|extent| 0..*extent).collect()),
-        Choice::Axes(axes) => axes.iter().map(range).collect(),
+        Selection::All => Some(dims.iter().map(|extent| 0..*extent).collect()),
+        Selection::Axes(axes) => axes.iter().map(range).collect(),
         _ => None,
     }
 }
@@ -236,7 +236,7 @@ fn chunks(dataset: &Dataset, chunked: &Chunked, wanted: &[Range<u64>]) -> Result
     if bytes.is_none_or(|bytes| bytes > most) {
         return Err(Error::limit(format!("chunks of more than {most} bytes (limit `chunk_bytes`)")));
     }
-    let choice = Choice::Axes(wanted.iter().cloned().map(Axis::range).collect());
+    let choice = Selection::Axes(wanted.iter().cloned().map(Axis::range).collect());
     let region = choice.chunk_region(dataset.dims(), &chunked.dims)?;
     let mut pieces = Vec::new();
     with_table(dataset, chunked, &region, |table| {

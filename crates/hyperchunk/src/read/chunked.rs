@@ -8,7 +8,7 @@ use super::workers::spread;
 use crate::dataset::Dataset;
 use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::model::{Chunk, Chunked, Filter};
-use hyperchunk_format::select::{Choice, Column, Piece, Pieces, Run, pieces};
+use hyperchunk_format::select::{Column, Piece, Pieces, Run, Selection, pieces};
 use std::io::IoSliceMut;
 use std::ops::Range;
 use std::sync::Arc;
@@ -32,7 +32,12 @@ pub(super) struct Reading<'a> {
 }
 
 /// Reads a selection of a chunked dataset.
-pub(super) fn read(dataset: &Dataset, chunked: &Chunked, choice: &Choice, output: &Output<'_>) -> Result<()> {
+pub(super) fn read(
+    dataset: &Dataset,
+    chunked: &Chunked,
+    choice: &Selection,
+    output: &Output<'_>,
+) -> Result<()> {
     let limits = &dataset.object().file().options().limits;
     let reading = Reading::new(dataset, chunked, output)?;
     reading.with_pieces(choice, |table, jobs, sparse| {
@@ -46,7 +51,7 @@ pub(super) fn read(dataset: &Dataset, chunked: &Chunked, choice: &Choice, output
         if sparse {
             // SAFETY: this thread is alone.
             unsafe { output.fill(0, output.len(), reading.fill.as_deref()) }?;
-            let jobs = table.places().map(|place| jobs.of_chunk(place));
+            let jobs = table.places().map(|place| jobs.piece_in_chunk(place));
             return spread(threads, jobs, Scratch::default, |scratch, piece| {
                 piece?.map_or(Ok(()), |piece| read(scratch, piece))
             });
@@ -56,7 +61,7 @@ pub(super) fn read(dataset: &Dataset, chunked: &Chunked, choice: &Choice, output
 }
 
 /// Loads the index of the chunks that a selection touches; the dataset keeps it if it is small.
-pub(super) fn prepare(dataset: &Dataset, chunked: &Chunked, choice: &Choice) -> Result<()> {
+pub(super) fn prepare(dataset: &Dataset, chunked: &Chunked, choice: &Selection) -> Result<()> {
     let region = choice.chunk_region(dataset.dims(), &chunked.dims)?;
     with_table(dataset, chunked, &region, |_| Ok(()))
 }
@@ -66,7 +71,7 @@ pub(super) fn prepare(dataset: &Dataset, chunked: &Chunked, choice: &Choice) -> 
 pub(super) fn plan<'a>(
     dataset: &'a Dataset,
     chunked: &'a Chunked,
-    choice: &Choice,
+    choice: &Selection,
     output: &'a Output<'a>,
     parts: &mut Parts<'a>,
 ) -> Result<()> {
@@ -117,7 +122,7 @@ impl<'a> Reading<'a> {
     /// chunks rather than the pieces: true if few of the touched chunks are stored.
     fn with_pieces(
         &self,
-        choice: &Choice,
+        choice: &Selection,
         with: impl FnOnce(&ChunkTable, Pieces, bool) -> Result<()>,
     ) -> Result<()> {
         let (dataset, chunked) = (self.dataset, self.chunked);
@@ -135,7 +140,7 @@ impl<'a> Reading<'a> {
     /// fill value.
     pub(super) fn each_there(
         &self,
-        choice: &Choice,
+        choice: &Selection,
         mut each: impl FnMut(Piece, StoredChunk) -> Result<()>,
     ) -> Result<()> {
         self.with_pieces(choice, |table, mut jobs, _| {
@@ -154,7 +159,7 @@ impl<'a> Reading<'a> {
     /// once.
     pub(super) fn each_stored(
         &self,
-        choice: &Choice,
+        choice: &Selection,
         mut each: impl FnMut(Piece, StoredChunk) -> Result<()>,
     ) -> Result<()> {
         self.with_pieces(choice, |table, jobs, sparse| {
@@ -165,7 +170,9 @@ impl<'a> Reading<'a> {
             if sparse {
                 // SAFETY: this thread is alone.
                 unsafe { self.output.fill(0, self.output.len(), self.fill.as_deref()) }?;
-                return table.places().try_for_each(|place| jobs.of_chunk(place)?.map_or(Ok(()), &mut add));
+                return table
+                    .places()
+                    .try_for_each(|place| jobs.piece_in_chunk(place)?.map_or(Ok(()), &mut add));
             }
             jobs.into_iter().try_for_each(add)
         })

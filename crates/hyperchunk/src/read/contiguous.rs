@@ -8,7 +8,7 @@ use crate::external::read_raw;
 use crate::io::Source;
 use crate::{Error, Result};
 use hyperchunk_format::model::Layout;
-use hyperchunk_format::select::{Choice, runs};
+use hyperchunk_format::select::{Selection, runs};
 use std::sync::Arc;
 
 /// Maximum number of bytes that one thread reads at a time.
@@ -40,7 +40,7 @@ struct Job {
 }
 
 /// Reads a selection of a compact or contiguous dataset.
-pub(super) fn read(dataset: &Dataset, choice: &Choice, output: &Output<'_>) -> Result<()> {
+pub(super) fn read(dataset: &Dataset, choice: &Selection, output: &Output<'_>) -> Result<()> {
     let Some(bytes) = locate(dataset)? else {
         let fill = dataset.unwritten()?;
         let count = choice.count(dataset.dims())?;
@@ -65,7 +65,7 @@ pub(super) fn read(dataset: &Dataset, choice: &Choice, output: &Output<'_>) -> R
 /// read at once.
 pub(super) fn plan<'a>(
     dataset: &'a Dataset,
-    choice: &Choice,
+    choice: &Selection,
     output: &'a Output<'a>,
     parts: &mut Parts<'a>,
 ) -> Result<()> {
@@ -175,7 +175,7 @@ struct Jobs<R> {
 }
 
 impl<'a> Jobs<Box<dyn Iterator<Item = (u64, u64)> + Send + 'a>> {
-    fn new(dataset: &'a Dataset, choice: &'a Choice, output: &Output<'_>) -> Result<Self> {
+    fn new(dataset: &'a Dataset, choice: &'a Selection, output: &Output<'_>) -> Result<Self> {
         let runs = Box::new(runs(choice, dataset.dims())?);
         Ok(Self { runs, pending: None, target: 0, size: output.stored_size as u64 })
     }

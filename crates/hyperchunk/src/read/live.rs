@@ -10,7 +10,7 @@ use crate::dataset::Dataset;
 use crate::live::{Evaluator, spent, within_read};
 use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::model::Chunked;
-use hyperchunk_format::select::{Choice, Piece};
+use hyperchunk_format::select::{Piece, Selection};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
@@ -25,7 +25,7 @@ pub(super) fn read(
     evaluator: &'static dyn Evaluator,
     dataset: &Dataset,
     chunked: &Chunked,
-    choice: &Choice,
+    choice: &Selection,
     output: &Output<'_>,
 ) -> Result<()> {
     let reading = Reading::new(dataset, chunked, output)?;

@@ -6,7 +6,7 @@ use crate::dataset::Dataset;
 use crate::io::rounds;
 use crate::{Error, Result};
 use hyperchunk_format::convert::Conversion;
-use hyperchunk_format::select::Choice;
+use hyperchunk_format::select::Selection;
 
 /// One read of a batch.
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub struct Read<'a> {
     /// The dataset.
     pub dataset: &'a Dataset,
     /// The selected elements.
-    pub choice: &'a Choice,
+    pub choice: &'a Selection,
     /// The conversion, and the size of a converted element; `None` for elements as they are stored.
     pub conversion: Option<(&'a Conversion, usize)>,
     /// The output buffer, of exactly the size of the selection.
@@ -27,7 +27,7 @@ pub struct Read<'a> {
 /// # Errors
 /// The first error; the buffers' contents are then undefined.
 pub fn read_many(reads: Vec<Read<'_>>) -> Result<()> {
-    let mut outputs: Vec<(&Dataset, &Choice, Output<'_>)> = Vec::new();
+    let mut outputs: Vec<(&Dataset, &Selection, Output<'_>)> = Vec::new();
     for read in reads {
         let conversion = read.conversion.filter(|(conversion, _)| !conversion.is_copy());
         let size = match read.conversion {

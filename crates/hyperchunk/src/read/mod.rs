@@ -29,7 +29,7 @@ use crate::{Error, Result};
 pub use boxes::{StoredBox, StoredPiece};
 use hyperchunk_format::convert::Conversion;
 use hyperchunk_format::model::{Dataspace, Datatype, Layout};
-use hyperchunk_format::select::Choice;
+use hyperchunk_format::select::Selection;
 pub use many::{Read, read_many};
 pub use stretches::Stretch;
 pub(crate) use stretches::placed;
@@ -50,7 +50,7 @@ impl Dataset {
     /// Invalid if the selection does not fit the extent or the buffer; Truncated, Corrupt, Filter,
     /// MissingFilter, Limit or Io with the place in the file. After an error the buffer's contents are
     /// undefined.
-    pub fn read(&self, choice: &Choice, out: &mut [u8]) -> Result<()> {
+    pub fn read(&self, choice: &Selection, out: &mut [u8]) -> Result<()> {
         self.read_with(choice, None, self.element_size()?, out)
     }
 
@@ -58,7 +58,7 @@ impl Dataset {
     ///
     /// # Errors
     /// As [`Dataset::read`]; Conversion if HDF5 has no conversion between the two.
-    pub fn read_as(&self, choice: &Choice, memory: &Datatype, out: &mut [u8]) -> Result<()> {
+    pub fn read_as(&self, choice: &Selection, memory: &Datatype, out: &mut [u8]) -> Result<()> {
         let conversion = Conversion::new(self.datatype(), memory).map_err(|error| self.name(error))?;
         let size = usize::try_from(memory.size)
             .map_err(|_| Error::limit("elements larger than the address space"))?;
@@ -71,7 +71,7 @@ impl Dataset {
     /// As [`Dataset::read`].
     pub fn read_converted(
         &self,
-        choice: &Choice,
+        choice: &Selection,
         conversion: &Conversion,
         size: usize,
         out: &mut [u8],
@@ -81,7 +81,7 @@ impl Dataset {
 
     fn read_with(
         &self,
-        choice: &Choice,
+        choice: &Selection,
         conversion: Option<&Conversion>,
         size: usize,
         out: &mut [u8],
@@ -105,7 +105,7 @@ impl Dataset {
     /// ignored.
     fn read_layout(
         &self,
-        choice: &Choice,
+        choice: &Selection,
         conversion: Option<&Conversion>,
         size: usize,
         out: &mut [u8],
@@ -117,7 +117,7 @@ impl Dataset {
     /// Checks a read's buffer and wraps it; `None` if there is nothing to read.
     fn output<'a>(
         &self,
-        choice: &Choice,
+        choice: &Selection,
         conversion: Option<&'a Conversion>,
         size: usize,
         out: &'a mut [u8],
@@ -150,7 +150,7 @@ impl Dataset {
     }
 
     /// Reads into an output of the right size.
-    fn fill_output(&self, choice: &Choice, output: &Output<'_>) -> Result<()> {
+    fn fill_output(&self, choice: &Selection, output: &Output<'_>) -> Result<()> {
         // All functions that a read may run share one budget.
         if matches!(self.layout(), Layout::Virtual { .. }) || self.evaluator()?.is_some() {
             return self.unchanged(within_read(None, || self.fill_by_layout(choice, output)));
@@ -158,7 +158,7 @@ impl Dataset {
         self.unchanged(self.fill_by_layout(choice, output))
     }
 
-    fn fill_by_layout(&self, choice: &Choice, output: &Output<'_>) -> Result<()> {
+    fn fill_by_layout(&self, choice: &Selection, output: &Output<'_>) -> Result<()> {
         let file = self.object().file();
         if let (Some(evaluator), Layout::Chunked(chunked)) = (self.evaluator()?, self.layout()) {
             self.prepare(choice)?;
@@ -190,7 +190,7 @@ impl Dataset {
     }
 
     /// Loads the metadata needed to plan a read.
-    fn prepare(&self, choice: &Choice) -> Result<()> {
+    fn prepare(&self, choice: &Selection) -> Result<()> {
         match self.layout() {
             _ if self.0.sharded.is_some() => Ok(()),
             Layout::Chunked(chunked) => chunked::prepare(self, chunked, choice),
@@ -199,7 +199,7 @@ impl Dataset {
     }
 
     /// Lists the parts of a file over a network that a read needs.
-    fn plan<'a>(&'a self, choice: &Choice, output: &'a Output<'a>, parts: &mut Parts<'a>) -> Result<()> {
+    fn plan<'a>(&'a self, choice: &Selection, output: &'a Output<'a>, parts: &mut Parts<'a>) -> Result<()> {
         if let Some(sharded) = &self.0.sharded {
             let means = (self.threads_for(output.bytes()), &self.object().file().options().limits);
             return sharded.read(choice, output, means, Some(parts));

@@ -5,8 +5,8 @@ use super::output::Output;
 use crate::dataset::{Dataset, Inner};
 use crate::object::Object;
 use crate::{Error, ErrorKind, Result};
-use hyperchunk_format::model::{Hyperslab, Name, ObjectKind, Selection, SourceName, VirtualMapping};
-use hyperchunk_format::select::{Choice, map};
+use hyperchunk_format::model::{Hyperslab, Name, ObjectKind, SourceName, StoredSelection, VirtualMapping};
+use hyperchunk_format::select::{Selection, map};
 use std::cell::Cell;
 use std::ops::Range;
 
@@ -84,7 +84,7 @@ pub(crate) fn extent(inner: &Inner) -> Result<Vec<u64>> {
                 }
             }
             None => {
-                if let Some(bounds) = Choice::resolve(&mapping.target, &inner.dims)?.bounds(&inner.dims)? {
+                if let Some(bounds) = Selection::resolve(&mapping.target, &inner.dims)?.bounds(&inner.dims)? {
                     least.iter_mut().zip(bounds).for_each(|(least, bound)| *least = bound.end.max(*least));
                 }
             }
@@ -95,8 +95,8 @@ pub(crate) fn extent(inner: &Inner) -> Result<Vec<u64>> {
 }
 
 /// Finds the dimension in which a selection is unlimited.
-fn unlimited(selection: &Selection) -> Option<(usize, Hyperslab)> {
-    let Selection::Regular(slabs) = selection else { return None };
+fn unlimited(selection: &StoredSelection) -> Option<(usize, Hyperslab)> {
+    let StoredSelection::Regular(slabs) = selection else { return None };
     let slabs = slabs.iter().enumerate();
     slabs.map(|(axis, slab)| (axis, *slab)).find(|(_, slab)| slab.count.is_none() || slab.block.is_none())
 }
@@ -177,7 +177,7 @@ fn numbered(name: &SourceName, block: u64) -> Name {
 }
 
 /// Reads a selection of a virtual dataset.
-pub(super) fn read(dataset: &Dataset, choice: &Choice, output: &Output<'_>) -> Result<()> {
+pub(super) fn read(dataset: &Dataset, choice: &Selection, output: &Output<'_>) -> Result<()> {
     let inner = &dataset.0;
     let _inside = Inside::enter(&inner.object)?;
     let count =
@@ -188,7 +188,7 @@ pub(super) fn read(dataset: &Dataset, choice: &Choice, output: &Output<'_>) -> R
     for mapping in dataset.mappings() {
         match unlimited(&mapping.target) {
             None => {
-                let target = Choice::resolve(&mapping.target, dataset.dims())?;
+                let target = Selection::resolve(&mapping.target, dataset.dims())?;
                 part(dataset, mapping, 0, &target, choice, &asked, output)?;
             }
             Some((axis, slab)) if mapping.dataset.parts.len() > 1 || mapping.file.parts.len() > 1 => {
@@ -199,7 +199,8 @@ pub(super) fn read(dataset: &Dataset, choice: &Choice, output: &Output<'_>) -> R
                         break;
                     }
                     let block = Hyperslab { start, stride: 1, count: Some(1), block: slab.block };
-                    let target = Choice::resolve(&with_slab(&mapping.target, axis, block), dataset.dims())?;
+                    let target =
+                        Selection::resolve(&with_slab(&mapping.target, axis, block), dataset.dims())?;
                     part(dataset, mapping, number, &target, choice, &asked, output)?;
                 }
             }
@@ -209,7 +210,7 @@ pub(super) fn read(dataset: &Dataset, choice: &Choice, output: &Output<'_>) -> R
                 if let Some(dim) = dims.get_mut(axis) {
                     *dim = end.min(*dim);
                 }
-                let target = Choice::resolve(&mapping.target, &dims)?;
+                let target = Selection::resolve(&mapping.target, &dims)?;
                 part(dataset, mapping, 0, &target, choice, &asked, output)?;
             }
         }
@@ -217,11 +218,11 @@ pub(super) fn read(dataset: &Dataset, choice: &Choice, output: &Output<'_>) -> R
     Ok(())
 }
 
-fn with_slab(selection: &Selection, axis: usize, slab: Hyperslab) -> Selection {
+fn with_slab(selection: &StoredSelection, axis: usize, slab: Hyperslab) -> StoredSelection {
     match selection {
-        Selection::Regular(slabs) => {
+        StoredSelection::Regular(slabs) => {
             let slabs = slabs.iter().enumerate();
-            Selection::Regular(slabs.map(|(at, old)| if at == axis { slab } else { *old }).collect())
+            StoredSelection::Regular(slabs.map(|(at, old)| if at == axis { slab } else { *old }).collect())
         }
         other => other.clone(),
     }
@@ -232,8 +233,8 @@ fn part(
     dataset: &Dataset,
     mapping: &VirtualMapping,
     block: u64,
-    target: &Choice,
-    choice: &Choice,
+    target: &Selection,
+    choice: &Selection,
     asked: &[Range<u64>],
     output: &Output<'_>,
 ) -> Result<()> {
@@ -247,7 +248,7 @@ fn part(
         let message = "a virtual dataset of sequences or strings of any length that lie in another file";
         return Err(dataset.name(Error::unsupported(message)));
     }
-    let selected = Choice::resolve(&mapping.source, source.dims())?;
+    let selected = Selection::resolve(&mapping.source, source.dims())?;
     let Some(mapped) = map(&selected, source.dims(), target, dataset.dims(), choice)? else { return Ok(()) };
     let count = usize::try_from(mapped.source.count(source.dims())?)
         .map_err(|_| Error::limit("larger than memory"))?;

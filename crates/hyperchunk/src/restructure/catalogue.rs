@@ -10,7 +10,7 @@ use crate::io::{LocalFile, Source};
 use crate::output;
 use crate::store::{real_file, store_folder};
 use crate::{Dataset, Error, ErrorKind, ExternalPolicy, File, OpenOptions, Result};
-use hyperchunk_format::select::Choice;
+use hyperchunk_format::select::Selection;
 use std::collections::HashMap;
 use std::io::Read as _;
 use std::ops::Range;
@@ -227,7 +227,7 @@ struct UsableLayout {
 impl Layouts {
     /// Returns the layout that serves a selection at the lowest cost, if it is cheaper than the
     /// dataset itself.
-    pub(crate) fn cheapest(&self, dataset: &Dataset, choice: &Choice) -> Option<Dataset> {
+    pub(crate) fn cheapest(&self, dataset: &Dataset, choice: &Selection) -> Option<Dataset> {
         let file = dataset.object().file();
         let all = self.0.get_or_init(|| load(file).unwrap_or_default());
         if all.is_empty() {

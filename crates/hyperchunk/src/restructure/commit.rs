@@ -12,7 +12,7 @@ use crate::write::{
     CreateOptions, DatasetOptions, DatasetWriter, DirectChunk, NewLayout, NodeId, Sync, Writer,
 };
 use crate::{Error, ErrorKind, Result};
-use hyperchunk_format::encode::Oldest;
+use hyperchunk_format::encode::LibVersion;
 use hyperchunk_format::model::{AllocationTime, Class, Dataspace};
 use std::fs;
 use std::io;
@@ -201,10 +201,10 @@ impl Job {
     }
 
     fn options(&self, sync: Sync) -> Result<CreateOptions> {
-        let oldest = needed(self.source.dataset.datatype())?.max(Oldest::V110);
+        let oldest = needed(self.source.dataset.datatype())?.max(LibVersion::V110);
         Ok(CreateOptions {
             oldest,
-            newest: Oldest::V200,
+            newest: LibVersion::V200,
             sync,
             replace: true,
             // It is written in one go, or again.

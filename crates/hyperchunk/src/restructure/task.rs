@@ -8,7 +8,7 @@ use crate::live::on_this_thread;
 use crate::store::Slab;
 use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::codec::Encoder;
-use hyperchunk_format::select::{Axis, Choice};
+use hyperchunk_format::select::{Axis, Selection};
 use std::fs::File;
 use std::hash::Hasher as _;
 use std::io;
@@ -62,7 +62,7 @@ impl Job {
             tile.resize(self.narrow(slab.elements()?.saturating_mul(self.element))?, 0);
             let axes =
                 slab.start.iter().zip(&slab.count).map(|(start, count)| Axis::range(*start..start + count));
-            let choice = Choice::Axes(axes.collect());
+            let choice = Selection::Axes(axes.collect());
             on_this_thread(|| self.source.dataset.read(&choice, tile))?;
         }
         if way == Endpoint::Scatter {

@@ -3,7 +3,7 @@
 use super::marks::Mark;
 use super::*;
 use crate::model::{ByteOrder, Dataspace, Datatype};
-use crate::select::{Axis, Choice};
+use crate::select::{Axis, Selection};
 use crate::write::{CreateOptions, DatasetOptions, NewLayout, NodeId, Sync, Writer};
 use crate::{ErrorKind, File, OpenOptions, Read, read_many};
 use std::path::{Path, PathBuf};
@@ -51,7 +51,7 @@ fn file(path: &Path, dims: &[u64], chunk: Option<&[u64]>, filtered: bool) {
     }
     let group = writer.create_group(NodeId::ROOT, b"g", false).unwrap();
     let dataset = writer.create_dataset(group, b"x", options).unwrap();
-    dataset.write(&Choice::All, &values(dims)).unwrap();
+    dataset.write(&Selection::All, &values(dims)).unwrap();
     writer.close().unwrap();
 }
 
@@ -61,7 +61,7 @@ fn read(path: &Path) -> Vec<u8> {
     let dataset = dataset.get(b"/g/x").unwrap().dataset().unwrap();
     let size = dataset.elements().unwrap() * 4;
     let mut out = vec![0; usize::try_from(size).unwrap()];
-    dataset.read(&Choice::All, &mut out).unwrap();
+    dataset.read(&Selection::All, &mut out).unwrap();
     out
 }
 
@@ -312,8 +312,8 @@ fn the_reader_takes_what_costs_least() {
         let file = File::open(&path, &OpenOptions::default()).unwrap();
         file.root().unwrap().group().unwrap().get(b"/g/x").unwrap().dataset().unwrap()
     };
-    let column = Choice::Axes(vec![Axis::range(0..3000), Axis::range(7..8)]);
-    let row = Choice::Axes(vec![Axis::range(7..8), Axis::range(0..500)]);
+    let column = Selection::Axes(vec![Axis::range(0..3000), Axis::range(7..8)]);
+    let row = Selection::Axes(vec![Axis::range(7..8), Axis::range(0..500)]);
     let expected: Vec<u8> = values(&dims).chunks_exact(2000).flat_map(|row| row[28..32].to_vec()).collect();
     let mut out = vec![0; 12_000];
     open().read(&column, &mut out).unwrap();
@@ -391,7 +391,7 @@ fn what_lies_in_the_folder_is_not_believed() {
     finish(&made);
     let request = made.folder.join("request.json");
     let good = std::fs::read_to_string(&request).unwrap();
-    let column = Choice::Axes(vec![Axis::range(0..900), Axis::range(7..8)]);
+    let column = Selection::Axes(vec![Axis::range(0..900), Axis::range(7..8)]);
     let expected: Vec<u8> = values(&dims).chunks_exact(1200).flat_map(|row| row[28..32].to_vec()).collect();
     let check = |used: bool| {
         let file = File::open(&path, &OpenOptions::default()).unwrap();

@@ -3,7 +3,7 @@
 use super::piece::Slab;
 use super::{LogWriter, OwnDataset};
 use crate::{Error, Result};
-use hyperchunk_format::select::{Axis, Choice, runs};
+use hyperchunk_format::select::{Axis, Selection, runs};
 
 /// Maximum number of boxes of one write.
 const MAX_BOXES: usize = 1 << 26;
@@ -13,7 +13,7 @@ const MAX_BOXES: usize = 1 << 26;
 ///
 /// # Errors
 /// Invalid if the selection does not suit the extent; Limit for more than 2²⁶ boxes.
-pub fn boxes(choice: &Choice, dims: &[u64]) -> Result<Vec<Slab>> {
+pub fn boxes(choice: &Selection, dims: &[u64]) -> Result<Vec<Slab>> {
     choice.check(dims)?;
     if let Some(only) = only_box(choice, dims) {
         return Ok(vec![only]);
@@ -54,10 +54,10 @@ pub fn boxes(choice: &Choice, dims: &[u64]) -> Result<Vec<Slab>> {
     Ok(found)
 }
 
-fn only_box(choice: &Choice, dims: &[u64]) -> Option<Slab> {
+fn only_box(choice: &Selection, dims: &[u64]) -> Option<Slab> {
     match choice {
-        Choice::All => Some(Slab::new(vec![0; dims.len()], dims)),
-        Choice::Axes(axes) => {
+        Selection::All => Some(Slab::new(vec![0; dims.len()], dims)),
+        Selection::Axes(axes) => {
             let mut slab = Slab::default();
             for axis in axes {
                 let Axis::Range { start, stride, count, block } = axis else { return None };
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
     use hyperchunk_format::select::Blocks;
 
-    fn check(choice: &Choice, dims: &[u64], most: usize) {
+    fn check(choice: &Selection, dims: &[u64], most: usize) {
         let found = boxes(choice, dims).unwrap();
         let mut numbers = Vec::new();
         for slab in &found {
@@ -117,16 +117,16 @@ mod tests {
     #[test]
     fn boxes_have_the_elements_of_a_selection_in_its_order() {
         let dims = [6, 5, 4];
-        check(&Choice::All, &dims, 1);
-        check(&Choice::None, &dims, 0);
-        let axes = |axes: [Axis; 3]| Choice::Axes(axes.into());
+        check(&Selection::All, &dims, 1);
+        check(&Selection::None, &dims, 0);
+        let axes = |axes: [Axis; 3]| Selection::Axes(axes.into());
         check(&axes([Axis::range(1..4), Axis::range(2..5), Axis::range(0..2)]), &dims, 1);
         check(&axes([Axis::steps(1, 2, 3), Axis::range(0..5), Axis::range(0..4)]), &dims, 3);
         check(&axes([Axis::range(0..6), Axis::steps(0, 2, 2), Axis::steps(1, 2, 2)]), &dims, 24);
         check(&axes([Axis::List(vec![0, 3, 4]), Axis::range(1..3), Axis::range(0..4)]), &dims, 6);
-        check(&Choice::Points { rank: 3, coordinates: vec![5, 4, 3, 0, 0, 0, 5, 4, 3] }, &dims, 3);
+        check(&Selection::Points { rank: 3, coordinates: vec![5, 4, 3, 0, 0, 0, 5, 4, 3] }, &dims, 3);
         let blocks = Blocks::new(3, &[0, 0, 0, 3, 4, 3, 5, 1, 1, 5, 2, 2]).unwrap();
-        check(&Choice::Blocks(blocks), &dims, 3);
-        check(&Choice::Axes(vec![]), &[], 1);
+        check(&Selection::Blocks(blocks), &dims, 3);
+        check(&Selection::Axes(vec![]), &[], 1);
     }
 }

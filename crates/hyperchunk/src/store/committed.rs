@@ -16,7 +16,7 @@ use crate::read::{ChunkCache, Output, Parts};
 use crate::{Error, ErrorKind, Limits, Result};
 use hyperchunk_format::model::{ChunkIndex, Chunked, Dataspace, Layout};
 use hyperchunk_format::parse::object::DatasetHeader;
-use hyperchunk_format::select::Choice;
+use hyperchunk_format::select::Selection;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::ops::Range;
@@ -213,7 +213,7 @@ impl ShardedDataset {
     /// Reads a selection.
     pub(crate) fn read<'a>(
         &self,
-        choice: &Choice,
+        choice: &Selection,
         output: &'a Output<'a>,
         (threads, limits): (usize, &Limits),
         parts: Option<&mut Parts<'a>>,

@@ -4,7 +4,7 @@ use super::bytes::{Out, blob, extents, number};
 use super::id::{DatasetId, hash};
 use crate::{Error, Limits, Result};
 use hyperchunk_format::Cursor;
-use hyperchunk_format::encode::{Oldest, message as encode};
+use hyperchunk_format::encode::{LibVersion, message as encode};
 use hyperchunk_format::model::{AllocationTime, Datatype, FillTime, FillValue, FillWhen, Pipeline};
 use hyperchunk_format::parse::message as parse;
 
@@ -100,7 +100,7 @@ impl Definition {
     fn identity(&self) -> Result<Vec<u8>> {
         let mut out = Out::default();
         out.blob(&self.path);
-        out.blob(&encode::datatype::encode(&self.datatype, Oldest::V200)?);
+        out.blob(&encode::datatype::encode(&self.datatype, LibVersion::V200)?);
         out.numbers(&self.dims);
         for max in &self.max {
             match max {

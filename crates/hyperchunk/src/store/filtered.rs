@@ -5,7 +5,7 @@ use super::{LogWriter, OwnDataset, Slab};
 use crate::read::spread;
 use crate::{Error, Result};
 use hyperchunk_format::codec::Encoder;
-use hyperchunk_format::select::{Choice, Piece, pieces};
+use hyperchunk_format::select::{Piece, Selection, pieces};
 
 /// Minimum number of bytes per thread.
 const MIN_BYTES_PER_THREAD: usize = 128 << 10;
@@ -132,14 +132,14 @@ mod tests {
         let plain = writer.define(&definition).unwrap();
         let count = axes.iter().map(|(start, end)| end - start).product::<u64>();
         let bytes: Vec<u8> = (0..count * 2).map(|at| (at * 7 % 251).to_le_bytes()[0]).collect();
-        let choice = Choice::Axes(axes.iter().map(|(start, end)| Axis::range(*start..*end)).collect());
+        let choice = Selection::Axes(axes.iter().map(|(start, end)| Axis::range(*start..*end)).collect());
         for threads in [1, 3] {
             writer.write_filtered(filtered, &choice, &bytes, threads).unwrap();
         }
         writer.write(plain, &choice, &bytes).unwrap();
         let read = |dataset| {
             let mut out = vec![0; 250 * 190 * 2];
-            writer.read(dataset, &Choice::All, &mut out).unwrap();
+            writer.read(dataset, &Selection::All, &mut out).unwrap();
             out
         };
         assert_eq!(read(filtered), read(plain));

@@ -217,7 +217,7 @@ mod tests {
     use super::*;
     use crate::{File, OpenOptions};
     use hyperchunk_format::model::{ByteOrder, Datatype};
-    use hyperchunk_format::select::Choice;
+    use hyperchunk_format::select::Selection;
     use std::path::Path;
     use std::sync::{Arc, Mutex};
 
@@ -365,7 +365,7 @@ mod tests {
             let file = File::open(&path, &OpenOptions::default()).unwrap();
             let dataset = file.root().unwrap().group().unwrap().get(b"/rows").unwrap().dataset().unwrap();
             let mut bytes = vec![0; 40];
-            dataset.read(&Choice::All, &mut bytes).unwrap();
+            dataset.read(&Selection::All, &mut bytes).unwrap();
             let mut rows = found(&path, "/rows");
             rows.sort();
             assert_eq!(rows.iter().map(|row| row.1[0]).sum::<u64>(), 20);

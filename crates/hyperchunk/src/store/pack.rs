@@ -22,9 +22,9 @@ use crate::write::{
 };
 use crate::{Error, ErrorKind, Result, output};
 use hyperchunk_format::codec::Encoder;
-use hyperchunk_format::encode::Oldest;
+use hyperchunk_format::encode::LibVersion;
 use hyperchunk_format::model::{AllocationTime, Dataspace};
-use hyperchunk_format::select::{Axis, Choice};
+use hyperchunk_format::select::{Axis, Selection};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::path::Path;
@@ -155,7 +155,7 @@ fn from_bucket(site: Site<'_>, bucket: &Bucket, out: &Path, options: &PackOption
     Ok(PackReport { epoch, datasets, copied: 0, reencoded_bytes, size: packed.size })
 }
 
-fn create_options(options: &PackOptions, oldest: Oldest) -> CreateOptions {
+fn create_options(options: &PackOptions, oldest: LibVersion) -> CreateOptions {
     CreateOptions {
         oldest,
         threads: options.threads,
@@ -179,7 +179,7 @@ fn made_as(stored: &StoredDataset) -> Result<(DatasetOptions, Oldest)> {
         Some(chunk) => {
             let bytes = chunk.iter().fold(datatype.size, |size, dim| size.saturating_mul(*dim));
             if u32::try_from(bytes).is_err() {
-                oldest = Oldest::V200;
+                oldest = LibVersion::V200;
             }
             let max = dims.iter().zip(max).map(|(dim, max)| max.map(|max| max.max(*dim))).collect();
             (NewLayout::Chunked(chunk), max)
@@ -320,7 +320,7 @@ fn slabs(
         reencoded_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         let axes = within.start.iter().zip(&within.count);
         let axes = axes.map(|(start, count)| Axis::range(*start..start + count)).collect();
-        dataset.write(&Choice::Axes(axes), bytes)
+        dataset.write(&Selection::Axes(axes), bytes)
     })?;
     packed.reencoded_bytes += reencoded_bytes.into_inner();
     Ok(())

@@ -2,7 +2,7 @@
 
 use super::bytes::MAX_RANK;
 use crate::{Error, Result};
-use hyperchunk_format::select::{Axis, Choice};
+use hyperchunk_format::select::{Axis, Selection};
 use std::ops::Range;
 
 /// A box of elements: start and extent.
@@ -83,7 +83,9 @@ impl Slab {
     /// Returns the box as a selection.
     pub(crate) fn to_selection(&self) -> Choice {
         let axes = self.start.iter().zip(&self.count);
-        Choice::Axes(axes.map(|(start, count)| Axis::range(*start..start.saturating_add(*count))).collect())
+        Selection::Axes(
+            axes.map(|(start, count)| Axis::range(*start..start.saturating_add(*count))).collect(),
+        )
     }
 
     /// Returns the part of the box inside an extent.

@@ -17,7 +17,7 @@ use crate::io::Source;
 use crate::read::{ChunkCache, Output, Parts, spread};
 use crate::{Error, Limits, Result};
 use hyperchunk_format::model::Pipeline;
-use hyperchunk_format::select::{Choice, Grid, Run, runs};
+use hyperchunk_format::select::{Grid, Run, Selection, runs};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -96,7 +96,7 @@ pub(super) fn read<'a>(
     about: &Arc<DatasetInfo>,
     logs: &Arc<dyn Logs>,
     find: &dyn Find,
-    choice: &Choice,
+    choice: &Selection,
     output: &'a Output<'a>,
     means: ReadResources<'_>,
     mut parts: Option<&mut Parts<'a>>,
@@ -174,7 +174,7 @@ fn read_converted<'a>(
     about: &Arc<DatasetInfo>,
     logs: &Arc<dyn Logs>,
     find: &dyn Find,
-    choice: &Choice,
+    choice: &Selection,
     output: &'a Output<'a>,
     means: ReadResources<'_>,
 ) -> Result<()> {
@@ -234,7 +234,7 @@ fn plan_points<'a>(
     about: &Arc<DatasetInfo>,
     logs: &Arc<dyn Logs>,
     find: &dyn Find,
-    choice: &Choice,
+    choice: &Selection,
     output: &'a Output<'a>,
     fuel: &Fuel,
 ) -> Result<(PartRead<'a>, u64)> {

@@ -11,7 +11,7 @@ use crate::file::OpenOptions;
 use crate::io::Source;
 use crate::read::{ChunkCache, Output, WORTH_A_THREAD};
 use crate::{Error, Result};
-use hyperchunk_format::select::Choice;
+use hyperchunk_format::select::Selection;
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// Number of the writer's own log, among the logs of its epoch.
@@ -65,7 +65,7 @@ impl LogWriter {
     /// # Errors
     /// NotFound if no dataset has that number; Invalid if the selection does not fit the extent or
     /// the buffer; as [`crate::Dataset::read`].
-    pub fn read(&self, dataset: u32, choice: &Choice, out: &mut [u8]) -> Result<()> {
+    pub fn read(&self, dataset: u32, choice: &Selection, out: &mut [u8]) -> Result<()> {
         let reading = self.reading(dataset)?;
         let about = &reading.about;
         let wanted = choice.count(&about.dims)?;

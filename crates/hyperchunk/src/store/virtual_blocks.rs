@@ -15,7 +15,7 @@ use crate::write::{DatasetOptions, NewLayout, NodeId, Writer};
 use crate::{Error, Result};
 use hyperchunk_format::model::{
     AllocationTime, Class, Dataspace, Datatype, ExternalFile, FillTime, FillValue, FillWhen, Hyperslab,
-    Member, Name, Selection, SourceName, VirtualMapping,
+    Member, Name, SourceName, StoredSelection, VirtualMapping,
 };
 
 use std::ops::Range;
@@ -363,7 +363,7 @@ fn filled(value: &[u8]) -> FillValue {
 }
 
 /// Returns a box as a selection of a dataset that begins at `origin`.
-fn selection(slab: &Slab, origin: &[u64]) -> Selection {
+fn selection(slab: &Slab, origin: &[u64]) -> StoredSelection {
     let axes = slab.start.iter().zip(&slab.count).zip(origin);
     let axes = axes.map(|((start, count), origin)| Hyperslab {
         start: start - origin,
@@ -371,7 +371,7 @@ fn selection(slab: &Slab, origin: &[u64]) -> Selection {
         count: Some(1),
         block: Some(*count),
     });
-    Selection::Regular(axes.collect())
+    StoredSelection::Regular(axes.collect())
 }
 
 #[cfg(test)]

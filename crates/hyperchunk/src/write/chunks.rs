@@ -10,7 +10,7 @@ use crate::{Error, Result};
 use hyperchunk_format::codec::Decoder;
 use hyperchunk_format::convert::Conversion;
 use hyperchunk_format::model::{Chunk, ExternalFile, FillTime, FillWhen, VirtualMapping};
-use hyperchunk_format::select::{Axis, Choice, Piece, pieces, runs};
+use hyperchunk_format::select::{Axis, Piece, Selection, pieces, runs};
 use rustc_hash::FxHashMap;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::IoSlice;
@@ -293,7 +293,7 @@ impl Chunks {
                 let corner = scaled.iter().zip(&self.dims).zip(dims).map(|((number, chunk), dim)| {
                     Axis::range(0..dim.saturating_sub(number * chunk).min(*chunk))
                 });
-                let inside = Choice::Axes(corner.collect());
+                let inside = Selection::Axes(corner.collect());
                 for run in runs(&inside, &self.dims)? {
                     let (first, count) = run;
                     let range = byte_range(first, count, node.element_size)?;
@@ -366,7 +366,7 @@ impl DatasetNode {
     }
 
     /// Writes the selected elements.
-    pub(super) fn write(&self, inner: &Inner, choice: &Choice, elements: &Elements<'_>) -> Result<()> {
+    pub(super) fn write(&self, inner: &Inner, choice: &Selection, elements: &Elements<'_>) -> Result<()> {
         let dims = self.dims();
         let count = choice.count(&dims)?;
         let length = usize::try_from(count).ok().and_then(|count| count.checked_mul(elements.size));
@@ -453,7 +453,7 @@ impl DatasetNode {
     fn write_contiguous(
         &self,
         inner: &Inner,
-        choice: &Choice,
+        choice: &Selection,
         dims: &[u64],
         elements: &Elements<'_>,
         start: u64,
@@ -497,13 +497,13 @@ impl DatasetNode {
         &self,
         inner: &Inner,
         chunks: &Chunks,
-        choice: &Choice,
+        choice: &Selection,
         dims: &[u64],
         elements: &Elements<'_>,
     ) -> Result<()> {
         let simple = match choice {
-            Choice::All => true,
-            Choice::Axes(axes) => axes.iter().all(|axis| !matches!(axis, Axis::List(_))),
+            Selection::All => true,
+            Selection::Axes(axes) => axes.iter().all(|axis| !matches!(axis, Axis::List(_))),
             _ => false,
         };
         let any_partial = AtomicBool::new(false);

@@ -11,7 +11,7 @@ use hyperchunk_format::checksum::lookup3;
 use hyperchunk_format::encode::global_heap::Builder;
 use hyperchunk_format::encode::message::{self, attribute_info::AttributeInfo, link_info::LinkInfo};
 use hyperchunk_format::encode::object_header::{self, HeaderOptions, Message};
-use hyperchunk_format::encode::{Oldest, attributes, chunk_index, group, superblock, virtual_layout};
+use hyperchunk_format::encode::{LibVersion, attributes, chunk_index, group, superblock, virtual_layout};
 use hyperchunk_format::model::{
     AllocationTime, Attribute, Chunk, ChunkIndex, Chunked, Dataspace, Layout, Times,
 };
@@ -373,7 +373,7 @@ impl Inner {
 
     /// Encodes the superblock for a structure, at `base`.
     pub(super) fn superblock(&self, structure: &Structure, base: u64) -> Result<Vec<u8>> {
-        let version = if self.options.oldest >= Oldest::V110 { 3 } else { 2 };
+        let version = if self.options.oldest >= LibVersion::V110 { 3 } else { 2 };
         superblock::encode(version, structure.root, structure.end, structure.extension, base)
     }
 
@@ -567,7 +567,8 @@ impl Inner {
                     index: ChunkIndex::BTreeV1 { address: None },
                 };
                 let map = ChunkMap { chunked: &chunked, dims, max, filtered };
-                let side_by_side = oldest > Oldest::V18 && chunk_index::side_by_side(&map, &frozen.chunks);
+                let side_by_side =
+                    oldest > LibVersion::V18 && chunk_index::side_by_side(&map, &frozen.chunks);
                 let kind = chunk_index::choose(dims, max, &chunks.dims, filtered, side_by_side, oldest);
                 chunked.version = match kind {
                     chunk_index::Kind::BTreeV1 => 3,

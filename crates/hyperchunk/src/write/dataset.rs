@@ -9,11 +9,11 @@ use super::tree::{DatasetNode, NodeId};
 use super::writer::Writer;
 use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::convert::Conversion;
-use hyperchunk_format::encode::Oldest;
+use hyperchunk_format::encode::LibVersion;
 use hyperchunk_format::model::{
     AllocationTime, Dataspace, Datatype, FillTime, FillValue, FillWhen, Pipeline,
 };
-use hyperchunk_format::select::Choice;
+use hyperchunk_format::select::Selection;
 use std::sync::{Arc, PoisonError};
 
 /// A dataset of a file that is being written. Cheap to clone; may be used from many threads at once.
@@ -136,7 +136,7 @@ impl DatasetWriter {
     ///
     /// # Errors
     /// Invalid if the selection is not in the extent, or `data` has another size; a filter's; the sink's.
-    pub fn write(&self, choice: &Choice, data: &[u8]) -> Result<()> {
+    pub fn write(&self, choice: &Selection, data: &[u8]) -> Result<()> {
         self.write_elements(choice, &Elements { data, size: self.node.element_size, conversion: None })
     }
 
@@ -144,14 +144,14 @@ impl DatasetWriter {
     ///
     /// # Errors
     /// As [`DatasetWriter::write`]; Conversion if HDF5 has none.
-    pub fn write_as(&self, choice: &Choice, datatype: &Datatype, data: &[u8]) -> Result<()> {
+    pub fn write_as(&self, choice: &Selection, datatype: &Datatype, data: &[u8]) -> Result<()> {
         let conversion = Conversion::new(datatype, &self.node.datatype)?;
         let size = usize::try_from(datatype.size).map_err(|_| Error::limit("elements larger than memory"))?;
         let conversion = (!conversion.is_copy()).then_some(conversion);
         self.write_elements(choice, &Elements { data, size, conversion })
     }
 
-    fn write_elements(&self, choice: &Choice, elements: &Elements<'_>) -> Result<()> {
+    fn write_elements(&self, choice: &Selection, elements: &Elements<'_>) -> Result<()> {
         self.file.0.open()?;
         let written = self.node.write(&self.file.0, choice, elements);
         self.file.0.changed();
@@ -238,7 +238,7 @@ impl DatasetWriter {
             return Err(self.named(Error::invalid(message)));
         }
         let oldest = self.node.oldest(self.file.0.options.oldest);
-        let most = oldest < Oldest::V200;
+        let most = oldest < LibVersion::V200;
         if most && u32::try_from(data.len()).is_err() {
             let message =
                 "a chunk of 4 GiB and more: HDF5 before 2.0 cannot read it (libver \"v200\" writes it)";
@@ -247,7 +247,7 @@ impl DatasetWriter {
         // The number of bytes for a chunk's size in the indexes of newer files.
         let width = (chunks.bytes.max(1).ilog2() + 8) / 8 + 1;
         let room = 256_u64.checked_pow(width).unwrap_or(u64::MAX);
-        let newer = oldest > Oldest::V18;
+        let newer = oldest > LibVersion::V18;
         if newer && !self.node.pipeline.is_empty() && data.len() as u64 >= room {
             let message =
                 format!("{} bytes for a chunk of {}: the index has room for less", data.len(), chunks.bytes);

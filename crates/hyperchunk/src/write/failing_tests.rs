@@ -6,7 +6,7 @@ use crate::{Error, ErrorKind, File, OpenOptions, Result};
 use hyperchunk_format::model::{
     AllocationTime, Attribute, ByteOrder, CharacterSet, Class, Dataspace, Datatype, FillWhen, Member, Name,
 };
-use hyperchunk_format::select::Choice;
+use hyperchunk_format::select::Selection;
 use std::path::PathBuf;
 
 struct Folder(PathBuf);
@@ -66,7 +66,7 @@ fn values(path: &std::path::Path, name: &str) -> Vec<u8> {
     let file = File::open(path, &OpenOptions::default()).unwrap();
     let dataset = file.root().unwrap().group().unwrap().get(name.as_bytes()).unwrap().dataset().unwrap();
     let mut bytes = vec![0; 16];
-    dataset.read(&Choice::All, &mut bytes).unwrap();
+    dataset.read(&Selection::All, &mut bytes).unwrap();
     bytes
 }
 
@@ -77,7 +77,7 @@ fn a_call_whose_note_fails_changes_nothing() {
     let path = folder.0.join("a.h5");
     let file = Writer::create(&path, &CreateOptions::default()).unwrap();
     let kept = file.create_dataset(NodeId::ROOT, b"kept", options(int32())).unwrap();
-    kept.write(&Choice::All, &[1; 16]).unwrap();
+    kept.write(&Selection::All, &[1; 16]).unwrap();
     file.link(NodeId::ROOT, b"old", NewLink::Soft(Name::from("/kept"))).unwrap();
     file.set_attribute(kept.id(), attribute("old", int32())).unwrap();
     let growing = Dataspace::Simple { dims: vec![4], max: vec![None] };
@@ -106,8 +106,8 @@ fn a_call_whose_note_fails_changes_nothing() {
         ("order", Box::new(|| file.track_root_order(true))),
         ("address", Box::new(|| file.address(kept.id()).map(drop))),
         ("resize", Box::new(|| growing.resize(&[6]))),
-        ("compact", Box::new(|| compact.write(&Choice::All, &[9; 16]))),
-        ("chunk", Box::new(|| growing.write(&Choice::All, &[3; 24]))),
+        ("compact", Box::new(|| compact.write(&Selection::All, &[9; 16]))),
+        ("chunk", Box::new(|| growing.write(&Selection::All, &[3; 24]))),
     ];
     for (name, call) in calls {
         let before = tree();
@@ -135,7 +135,7 @@ fn what_hdf5_cannot_hold_is_left_out_and_named() {
     let path = folder.0.join("a.h5");
     let file = Writer::create(&path, &CreateOptions::default()).unwrap();
     let kept = file.create_dataset(NodeId::ROOT, b"kept", options(int32())).unwrap();
-    kept.write(&Choice::All, &[1; 16]).unwrap();
+    kept.write(&Selection::All, &[1; 16]).unwrap();
     // Journalled by an earlier release, which found out at the commit.
     let made = |datatype: Datatype, fill: Vec<u8>| {
         let DatasetOptions { dataspace, layout, pipeline, fill: mut value, .. } = options(datatype.clone());
@@ -246,7 +246,7 @@ fn chunks_without_room_do_not_keep_others_from_their_places() {
         let options =
             DatasetOptions::new(byte.clone(), space(&[size])).with_layout(NewLayout::Chunked(vec![size]));
         let dataset = file.create_dataset(NodeId::ROOT, name.as_bytes(), options).unwrap();
-        let part = Choice::Axes(vec![hyperchunk_format::select::Axis::range(0..size - 1)]);
+        let part = Selection::Axes(vec![hyperchunk_format::select::Axis::range(0..size - 1)]);
         dataset.write(&part, &vec![7; usize::try_from(size - 1).unwrap()]).unwrap();
         datasets.push(dataset);
     }
@@ -260,7 +260,7 @@ fn chunks_without_room_do_not_keep_others_from_their_places() {
     for (name, size) in [("large", 50_000), ("small", 1000), ("other", 500)] {
         let dataset = read.root().unwrap().group().unwrap().get(name.as_bytes()).unwrap().dataset().unwrap();
         let mut bytes = vec![0; size];
-        dataset.read(&Choice::All, &mut bytes).unwrap();
+        dataset.read(&Selection::All, &mut bytes).unwrap();
         assert_eq!(bytes.iter().filter(|byte| **byte == 7).count(), size - 1);
     }
 }

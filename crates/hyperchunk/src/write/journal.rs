@@ -12,7 +12,7 @@ use crate::io::local::EXISTS;
 use crate::output::Folder;
 use crate::{Error, ErrorKind, Limits, Result};
 use hyperchunk_format::checksum::lookup3;
-use hyperchunk_format::encode::{Oldest, message as encode, virtual_layout};
+use hyperchunk_format::encode::{LibVersion, message as encode, virtual_layout};
 use hyperchunk_format::model::{
     Attribute, CharacterSet, Dataspace, Datatype, ExternalFile, FillValue, Name, Pipeline,
 };
@@ -510,7 +510,7 @@ impl Entry {
 
     fn encode(&self, bytes: &mut Vec<u8>) -> Result<()> {
         // A journal may hold anything that a file may.
-        let newest = Oldest::V200;
+        let newest = LibVersion::V200;
         match self {
             Self::Group { track_order } => bytes.extend_from_slice(&[1, u8::from(*track_order)]),
             Self::Datatype(datatype) => {
@@ -666,7 +666,7 @@ impl Entry {
 
 impl NewDataset {
     fn encode(&self, bytes: &mut Vec<u8>) -> Result<()> {
-        put(bytes, &encode::datatype::encode(&self.datatype, Oldest::V200)?);
+        put(bytes, &encode::datatype::encode(&self.datatype, LibVersion::V200)?);
         number(bytes, self.committed.unwrap_or(u64::MAX));
         put(bytes, &encode::dataspace::encode(&self.dataspace)?);
         match &self.layout {
@@ -687,7 +687,7 @@ impl NewDataset {
             }
             NewLayout::Virtual(mappings) => {
                 bytes.push(4);
-                put(bytes, &virtual_layout::encode(mappings, Oldest::V200)?);
+                put(bytes, &virtual_layout::encode(mappings, LibVersion::V200)?);
             }
         }
         let pipeline = &self.pipeline;

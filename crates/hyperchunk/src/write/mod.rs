@@ -35,7 +35,7 @@ mod tree;
 mod writer;
 
 use crate::Result;
-use hyperchunk_format::encode::{self, Oldest};
+use hyperchunk_format::encode::{self, LibVersion};
 use hyperchunk_format::model::Datatype;
 
 pub use crate::io::upload::Stored;
@@ -53,24 +53,25 @@ pub use writer::Writer;
 
 /// Encodes for the oldest release that can, up to `newest`; the error is the one for `oldest`.
 fn oldest_able<T>(
-    oldest: Oldest,
-    newest: Oldest,
-    encode: impl Fn(Oldest) -> Result<T>,
-) -> Result<(Oldest, T)> {
+    oldest: LibVersion,
+    newest: LibVersion,
+    encode: impl Fn(LibVersion) -> Result<T>,
+) -> Result<(LibVersion, T)> {
     encode(oldest).map(|made| (oldest, made)).or_else(|error| {
-        let newer = [Oldest::V110, Oldest::V200].into_iter().filter(|age| *age > oldest && *age <= newest);
+        let newer =
+            [LibVersion::V110, LibVersion::V200].into_iter().filter(|age| *age > oldest && *age <= newest);
         newer.filter_map(|age| Some((age, encode(age).ok()?))).next().ok_or(error)
     })
 }
 
 /// Returns the oldest release that knows a datatype.
-fn needs(datatype: &Datatype, oldest: Oldest, newest: Oldest) -> Result<Oldest> {
+fn needs(datatype: &Datatype, oldest: LibVersion, newest: LibVersion) -> Result<LibVersion> {
     oldest_able(oldest, newest, |age| encode::message::datatype::encode(datatype, age)).map(|(age, _)| age)
 }
 
 /// Returns the notice for contents that need a newer release.
-fn notice(what: &str, age: Oldest) -> String {
-    let release = if age == Oldest::V200 { "2.0" } else { "1.10" };
+fn notice(what: &str, age: LibVersion) -> String {
+    let release = if age == LibVersion::V200 { "2.0" } else { "1.10" };
     format!("{what}: HDF5 before {release} cannot read it")
 }
 

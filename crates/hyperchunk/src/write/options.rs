@@ -1,7 +1,7 @@
 //! Options for creating files and datasets.
 
 use crate::io::Locking;
-use hyperchunk_format::encode::Oldest;
+use hyperchunk_format::encode::LibVersion;
 use hyperchunk_format::model::{Dataspace, Datatype, ExternalFile, FillValue, Pipeline, VirtualMapping};
 
 /// Options for creating a file.
@@ -9,11 +9,11 @@ use hyperchunk_format::model::{Dataspace, Datatype, ExternalFile, FillValue, Pip
 #[non_exhaustive]
 pub struct CreateOptions {
     /// The oldest release of HDF5 that must be able to read it.
-    pub oldest: Oldest,
+    pub oldest: LibVersion,
     /// The newest release whose format may be used for contents that older formats lack; then
     /// [`Writer::notices`](super::Writer::notices) reports it. Contents that need a newer one than this and
     /// `oldest` are an error that says so; virtual datasets are always as of HDF5 1.10.
-    pub newest: Oldest,
+    pub newest: LibVersion,
     /// Number of threads that compress; 0 for the number of processors.
     pub threads: usize,
     /// Time at which data must have reached the disk.
@@ -47,8 +47,8 @@ pub struct CreateOptions {
 impl Default for CreateOptions {
     fn default() -> Self {
         Self {
-            oldest: Oldest::V18,
-            newest: Oldest::V18,
+            oldest: LibVersion::V18,
+            newest: LibVersion::V18,
             threads: 0,
             sync: Sync::Commit,
             layout: FileLayout::AtEnd,

@@ -11,7 +11,7 @@ use super::writer::{Writer, dataset_node};
 use super::{message_limits, oldest_able};
 use crate::read::spread;
 use crate::{Error, ErrorKind, Result, output};
-use hyperchunk_format::encode::{Oldest, message};
+use hyperchunk_format::encode::{LibVersion, message};
 use hyperchunk_format::model::Name;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -73,7 +73,7 @@ fn recovered(path: &Path) -> Result<RecoveryReport> {
     }
     // The releases for which it was written do not matter any more: all contents are kept.
     let mut options = CreateOptions { journal: false, sync: Sync::Commit, ..CreateOptions::default() };
-    (options.oldest, options.newest) = (Oldest::V18, Oldest::V200);
+    (options.oldest, options.newest) = (LibVersion::V18, LibVersion::V200);
     let mut tree = Tree::new(false);
     let mut found = JournalledDatasets::default();
     for entry in entries {
@@ -233,7 +233,7 @@ fn replay(tree: &mut Tree, found: &mut JournalledDatasets, entry: Entry) -> Resu
                 fill: made.fill,
                 track_order: made.track_order,
             };
-            match dataset_node(options, Oldest::V18, Oldest::V200) {
+            match dataset_node(options, LibVersion::V18, LibVersion::V200) {
                 Ok(dataset) => {
                     let dataset = Arc::new(dataset);
                     let node = Node::new(NodeKind::Dataset(Arc::clone(&dataset)), made.track_order);

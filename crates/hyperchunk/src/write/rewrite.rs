@@ -5,7 +5,7 @@ use super::sink::LocalSink;
 use super::tree::{NewLink, Node, NodeId, NodeKind};
 use super::writer::Writer;
 use crate::{Dataset, Error, File, Object, Result};
-use hyperchunk_format::encode::Oldest;
+use hyperchunk_format::encode::LibVersion;
 use hyperchunk_format::model::{Class, Datatype, Layout, Link, LinkTarget, ObjectKind};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -56,8 +56,8 @@ fn adopt(
         )));
     }
     let mut options = CreateOptions { journal: false, user_block: superblock.base, ..options.clone() };
-    options.oldest = if superblock.version == 3 { Oldest::V110 } else { Oldest::V18 };
-    options.newest = Oldest::V200;
+    options.oldest = if superblock.version == 3 { LibVersion::V110 } else { LibVersion::V18 };
+    options.newest = LibVersion::V200;
     let sink = Arc::new(LocalSink::adopt(path)?);
     // The old file is read meanwhile; the bytes that are read stay in place.
     file.0.source.follow_growth();

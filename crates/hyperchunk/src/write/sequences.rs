@@ -6,7 +6,7 @@ use super::options::FileLayout;
 use crate::{Error, Result};
 use hyperchunk_format::encode;
 use hyperchunk_format::encode::reference::HeapObject;
-use hyperchunk_format::model::{Reference, ReferenceKind, Selected};
+use hyperchunk_format::model::{Reference, ReferenceKind, RegionSelection};
 
 /// Size in bytes of the collections in the first page: its space is limited.
 const SMALL_COLLECTION_BYTES: usize = 4096;
@@ -46,7 +46,7 @@ impl Writer {
     ///
     /// # Errors
     /// Invalid or Unsupported if the selection cannot be stored; the sink's.
-    pub fn store_region(&self, address: u64, region: Selected) -> Result<Vec<u8>> {
+    pub fn store_region(&self, address: u64, region: RegionSelection) -> Result<Vec<u8>> {
         let reference = Reference { file: None, address, region: Some(region), attribute: None };
         self.store_reference(ReferenceKind::Region1, &reference, false)
     }

@@ -3,11 +3,11 @@
 use super::*;
 use crate::{ErrorKind, File, OpenOptions};
 use hyperchunk_format::codec::Decoder;
-use hyperchunk_format::encode::Oldest;
+use hyperchunk_format::encode::LibVersion;
 use hyperchunk_format::model::{
     AllocationTime, Attribute, ByteOrder, CharacterSet, Dataspace, Datatype, FillWhen, Filter, Name,
 };
-use hyperchunk_format::select::{Axis, Choice};
+use hyperchunk_format::select::{Axis, Selection};
 use std::sync::Arc;
 
 fn space(dims: &[u64]) -> Dataspace {
@@ -54,7 +54,7 @@ impl TestFile {
     }
 }
 
-fn values(file: &File, path: &str, choice: &Choice) -> Vec<i32> {
+fn values(file: &File, path: &str, choice: &Selection) -> Vec<i32> {
     let dataset = file.root().unwrap().group().unwrap().get(path.as_bytes()).unwrap().dataset().unwrap();
     let count = choice.count(dataset.dims()).unwrap();
     let mut bytes = vec![0; usize::try_from(count).unwrap() * 4];
@@ -62,7 +62,7 @@ fn values(file: &File, path: &str, choice: &Choice) -> Vec<i32> {
     bytes.chunks_exact(4).map(|four| i32::from_le_bytes(four.try_into().unwrap())).collect()
 }
 
-const VERSIONS: [Oldest; 3] = [Oldest::V18, Oldest::V110, Oldest::V200];
+const VERSIONS: [LibVersion; 3] = [LibVersion::V18, LibVersion::V110, LibVersion::V200];
 
 #[test]
 fn layouts_are_read_back() {
@@ -78,11 +78,11 @@ fn layouts_are_read_back() {
             let data = numbers(0..70);
             let options = chunked(dataspace.clone(), &[4, 3]).with_pipeline(filters.clone());
             let dataset = made.file.create_dataset(group, b"chunked", options).unwrap();
-            dataset.write(&Choice::All, &data).unwrap();
+            dataset.write(&Selection::All, &data).unwrap();
             for (name, layout) in [("compact", NewLayout::Compact), ("contiguous", NewLayout::Contiguous)] {
                 let options = DatasetOptions::new(int32(), space(&[10, 7])).with_layout(layout);
                 let dataset = made.file.create_dataset(group, name.as_bytes(), options).unwrap();
-                dataset.write(&Choice::All, &data).unwrap();
+                dataset.write(&Selection::All, &data).unwrap();
             }
             let expected: Vec<i32> = (0..70).collect();
             for file in [made.file.snapshot().unwrap(), {
@@ -90,7 +90,7 @@ fn layouts_are_read_back() {
                 made.read()
             }] {
                 for name in ["g/chunked", "g/compact", "g/contiguous"] {
-                    assert_eq!(values(&file, name, &Choice::All), expected, "{oldest:?} {name}");
+                    assert_eq!(values(&file, name, &Selection::All), expected, "{oldest:?} {name}");
                 }
             }
         }
@@ -107,7 +107,7 @@ fn parts_of_chunks_wait_for_the_rest() {
     let mut next = 100;
     for step in 0..60_u64 {
         let (row, column) = (step * 7 % 18, step * 5 % 17);
-        let choice = Choice::Axes(vec![Axis::range(row..row + 2), Axis::range(column..column + 3)]);
+        let choice = Selection::Axes(vec![Axis::range(row..row + 2), Axis::range(column..column + 3)]);
         dataset.write(&choice, &numbers(next..next + 6)).unwrap();
         for place in 0..6 {
             let (r, c) = (row as usize + place / 3, column as usize + place % 3);
@@ -115,15 +115,15 @@ fn parts_of_chunks_wait_for_the_rest() {
         }
         next += 6;
         if step % 9 == 0 {
-            assert_eq!(values(&made.file.snapshot().unwrap(), "d", &Choice::All), model, "{step}");
+            assert_eq!(values(&made.file.snapshot().unwrap(), "d", &Selection::All), model, "{step}");
         }
         if step % 20 == 19 {
             made.file.flush().unwrap();
-            assert_eq!(values(&made.read(), "d", &Choice::All), model);
+            assert_eq!(values(&made.read(), "d", &Selection::All), model);
         }
     }
     made.file.close().unwrap();
-    assert_eq!(values(&made.read(), "d", &Choice::All), model);
+    assert_eq!(values(&made.read(), "d", &Selection::All), model);
 }
 
 #[test]
@@ -132,17 +132,17 @@ fn extents_change() {
     let mut options = chunked(endless(&[5, 5]), &[4, 4]).with_pipeline(deflate());
     options.fill.value = FillWhen::User((-1_i32).to_le_bytes().to_vec());
     let dataset = made.file.create_dataset(NodeId::ROOT, b"d", options).unwrap();
-    dataset.write(&Choice::All, &numbers(0..25)).unwrap();
+    dataset.write(&Selection::All, &numbers(0..25)).unwrap();
     dataset.resize(&[3, 2]).unwrap();
     dataset.resize(&[5, 6]).unwrap();
     let mut expected = vec![-1; 30];
     for (row, column) in (0..3).flat_map(|row| (0..2).map(move |column| (row, column))) {
         expected[row * 6 + column] = (row * 5 + column) as i32;
     }
-    assert_eq!(values(&made.file.snapshot().unwrap(), "d", &Choice::All), expected);
+    assert_eq!(values(&made.file.snapshot().unwrap(), "d", &Selection::All), expected);
     assert_eq!(dataset.resize(&[1]).unwrap_err().kind(), ErrorKind::Invalid);
     made.file.close().unwrap();
-    assert_eq!(values(&made.read(), "d", &Choice::All), expected);
+    assert_eq!(values(&made.read(), "d", &Selection::All), expected);
     assert_eq!(dataset.resize(&[1, 1]).unwrap_err().kind(), ErrorKind::Invalid);
 }
 
@@ -178,9 +178,9 @@ fn chunks_are_written_as_they_are() {
     made.file.close().unwrap();
     let file = made.read();
     assert!(made.file.0.space.end() < 2048 + 6000, "space is used again");
-    let chunk = Choice::Axes(vec![Axis::range(0..4), Axis::range(3..6)]);
+    let chunk = Selection::Axes(vec![Axis::range(0..4), Axis::range(3..6)]);
     assert_eq!(values(&file, "d", &chunk), (0..12).collect::<Vec<_>>());
-    let rest = Choice::Axes(vec![Axis::range(0..4), Axis::range(0..3)]);
+    let rest = Selection::Axes(vec![Axis::range(0..4), Axis::range(0..3)]);
     assert_eq!(values(&file, "d", &rest), [0; 12]);
     let mut decoder = Decoder::default();
     assert_eq!(decoder.decode(&deflate(), 3, &plain, 48).unwrap(), plain);
@@ -188,7 +188,7 @@ fn chunks_are_written_as_they_are() {
 
 #[test]
 fn chunks_side_by_side_need_no_index() {
-    let made = made(|options| options.oldest = Oldest::V110);
+    let made = made(|options| options.oldest = LibVersion::V110);
     let dataset = made.file.create_dataset(NodeId::ROOT, b"d", chunked(space(&[7, 6]), &[4, 3])).unwrap();
     let chunk = |start: i32| numbers(start..start + 12);
     let check = |expected: &str, allocation: AllocationTime, chunks: [i32; 4]| {
@@ -199,7 +199,7 @@ fn chunks_side_by_side_need_no_index() {
         assert_eq!(found.fill().allocation, allocation);
         for (place, start) in chunks.into_iter().enumerate() {
             let (row, column) = (place as u64 / 2 * 4, place as u64 % 2 * 3);
-            let choice = Choice::Axes(vec![Axis::range(row..row + 1), Axis::range(column..column + 3)]);
+            let choice = Selection::Axes(vec![Axis::range(row..row + 1), Axis::range(column..column + 3)]);
             let expected = if start < 0 { vec![0; 3] } else { (start..start + 3).collect() };
             assert_eq!(values(&file, "d", &choice), expected);
         }
@@ -217,7 +217,7 @@ fn chunks_side_by_side_need_no_index() {
     dataset.write_chunk(&[0, 3], &chunk(50), 0).unwrap();
     check(array.0, array.1, [10, 50, 30, 40]);
     made.file.close().unwrap();
-    assert_eq!(values(&made.read(), "d", &Choice::All)[3..6], [50, 51, 52]);
+    assert_eq!(values(&made.read(), "d", &Selection::All)[3..6], [50, 51, 52]);
 }
 
 #[test]
@@ -277,7 +277,7 @@ fn links_attributes_and_references() {
     let group = file.create_group(NodeId::ROOT, b"group", true).unwrap();
     let dataset = file.create_dataset(group, b"d", DatasetOptions::new(int32(), Dataspace::Scalar)).unwrap();
     let address = file.address(dataset.id()).unwrap();
-    dataset.write(&Choice::All, &numbers(5..6)).unwrap();
+    dataset.write(&Selection::All, &numbers(5..6)).unwrap();
     file.link(NodeId::ROOT, b"again", NewLink::Hard(dataset.id())).unwrap();
     file.link(NodeId::ROOT, b"soft", NewLink::Soft("/group/d".into())).unwrap();
     file.link(group, b"up", NewLink::Hard(NodeId::ROOT)).unwrap();
@@ -306,9 +306,9 @@ fn links_attributes_and_references() {
         file.close().unwrap();
         made.read()
     }] {
-        assert_eq!(values(&file, "again", &Choice::All), [5]);
-        assert_eq!(values(&file, "soft", &Choice::All), [5]);
-        assert_eq!(values(&file, "group/up/group/d", &Choice::All), [5]);
+        assert_eq!(values(&file, "again", &Selection::All), [5]);
+        assert_eq!(values(&file, "soft", &Selection::All), [5]);
+        assert_eq!(values(&file, "group/up/group/d", &Selection::All), [5]);
         let object = file.object(address).unwrap();
         let found = object.attributes().unwrap();
         let found: Vec<_> = found.iter().map(|a| (a.name.to_string(), a.data[0])).collect();
@@ -353,7 +353,7 @@ fn a_file_has_its_name_when_it_is_committed() {
     let options = CreateOptions::default();
     let file = Writer::create(&path, &options).unwrap();
     let dataset = file.create_dataset(NodeId::ROOT, b"d", chunked(space(&[100, 100]), &[10, 10])).unwrap();
-    dataset.write(&Choice::All, &numbers(0..10_000)).unwrap();
+    dataset.write(&Selection::All, &numbers(0..10_000)).unwrap();
     assert_eq!(std::fs::read(&path).unwrap(), b"the old one");
     let unfinished = File::open(&partial, &OpenOptions::default()).unwrap_err();
     assert_eq!(unfinished.kind(), ErrorKind::NotHdf5);
@@ -362,15 +362,15 @@ fn a_file_has_its_name_when_it_is_committed() {
     file.flush().unwrap();
     assert!(!partial.exists());
     let expected: Vec<i32> = (0..10_000).collect();
-    assert_eq!(values(&File::open(&path, &OpenOptions::default()).unwrap(), "d", &Choice::All), expected);
+    assert_eq!(values(&File::open(&path, &OpenOptions::default()).unwrap(), "d", &Selection::All), expected);
     // Bytes that a reader of the last commit may read are not overwritten.
     let reader = File::open(&path, &OpenOptions::default()).unwrap();
-    dataset.write(&Choice::All, &numbers(5..10_005)).unwrap();
-    assert_eq!(values(&reader, "d", &Choice::All), expected);
+    dataset.write(&Selection::All, &numbers(5..10_005)).unwrap();
+    assert_eq!(values(&reader, "d", &Selection::All), expected);
     file.close().unwrap();
     let late = reader.root().and_then(|root| root.group()?.get(b"d")).unwrap_err();
     assert_eq!(late.kind(), ErrorKind::Changed);
-    assert_eq!(values(&File::open(&path, &OpenOptions::default()).unwrap(), "d", &Choice::All)[0], 5);
+    assert_eq!(values(&File::open(&path, &OpenOptions::default()).unwrap(), "d", &Selection::All)[0], 5);
     let exists = CreateOptions { replace: false, ..options };
     assert!(Writer::create(&path, &exists).unwrap_err().to_string().contains("exists"));
     std::fs::remove_dir_all(&folder).unwrap();
@@ -403,23 +403,23 @@ fn what_a_killed_writer_left_is_got_back() {
         let group = file.create_group(NodeId::ROOT, b"g", true).unwrap();
         let options = chunked(endless(&[8, 4]), &[4, 4]).with_pipeline(deflate());
         let dataset = file.create_dataset(group, b"d", options).unwrap();
-        let whole = Choice::Axes(vec![Axis::range(0..4), Axis::range(0..4)]);
+        let whole = Selection::Axes(vec![Axis::range(0..4), Axis::range(0..4)]);
         dataset.write(&whole, &numbers(0..16)).unwrap();
         let contiguous =
             file.create_dataset(group, b"c", DatasetOptions::new(int32(), space(&[100]))).unwrap();
-        contiguous.write(&Choice::Axes(vec![Axis::range(10..20)]), &numbers(10..20)).unwrap();
+        contiguous.write(&Selection::Axes(vec![Axis::range(10..20)]), &numbers(10..20)).unwrap();
         let compact = DatasetOptions::new(int32(), space(&[3])).with_layout(NewLayout::Compact);
-        file.create_dataset(group, b"k", compact).unwrap().write(&Choice::All, &numbers(7..10)).unwrap();
+        file.create_dataset(group, b"k", compact).unwrap().write(&Selection::All, &numbers(7..10)).unwrap();
         if flushed {
             file.flush().unwrap();
         }
         // Overwritten and resized after the commit.
         dataset.write(&whole, &numbers(100..116)).unwrap();
         dataset.resize(&[12, 4]).unwrap();
-        let last = Choice::Axes(vec![Axis::range(8..12), Axis::range(0..4)]);
+        let last = Selection::Axes(vec![Axis::range(8..12), Axis::range(0..4)]);
         dataset.write(&last, &numbers(50..66)).unwrap();
         // A partially written chunk, never complete.
-        dataset.write(&Choice::Axes(vec![Axis::index(5), Axis::index(0)]), &numbers(1..2)).unwrap();
+        dataset.write(&Selection::Axes(vec![Axis::index(5), Axis::index(0)]), &numbers(1..2)).unwrap();
         let busy = recover(&path).unwrap_err();
         assert!(busy.to_string().contains("another program writes"), "{busy}");
         drop((file, dataset, contiguous));
@@ -435,11 +435,11 @@ fn what_a_killed_writer_left_is_got_back() {
         let open = File::open(&path, &OpenOptions::default()).unwrap();
         assert_eq!(values(&open, "g/d", &whole), (100..116).collect::<Vec<_>>());
         assert_eq!(values(&open, "g/d", &last), (50..66).collect::<Vec<_>>());
-        assert_eq!(values(&open, "g/d", &Choice::All).iter().filter(|value| **value == 0).count(), 16);
+        assert_eq!(values(&open, "g/d", &Selection::All).iter().filter(|value| **value == 0).count(), 16);
         let expected: Vec<i32> =
             (0..100).map(|value| if (10..20).contains(&value) { value } else { 0 }).collect();
-        assert_eq!(values(&open, "g/c", &Choice::All), expected);
-        assert_eq!(values(&open, "g/k", &Choice::All), [7, 8, 9]);
+        assert_eq!(values(&open, "g/c", &Selection::All), expected);
+        assert_eq!(values(&open, "g/k", &Selection::All), [7, 8, 9]);
         assert_eq!(recover(&path).unwrap_err().kind(), ErrorKind::NotFound);
     }
 }
@@ -450,7 +450,7 @@ fn damaged_chunks_are_lost_and_named() {
     let path = folder.0.join("a.h5");
     let file = Writer::create(&path, &CreateOptions::default()).unwrap();
     let dataset = file.create_dataset(NodeId::ROOT, b"d", chunked(space(&[2000]), &[1000])).unwrap();
-    dataset.write(&Choice::All, &numbers(0..2000)).unwrap();
+    dataset.write(&Selection::All, &numbers(0..2000)).unwrap();
     drop((file, dataset));
     let partial = folder.0.join("a.h5.partial");
     let mut bytes = std::fs::read(&partial).unwrap();
@@ -465,7 +465,10 @@ fn damaged_chunks_are_lost_and_named() {
     assert_eq!((found.chunks, found.torn), (1, 5));
     assert_eq!(found.lost.len(), 1);
     assert!(found.lost[0].contains("of /d"), "{:?}", found.lost);
-    assert_eq!(values(&File::open(&path, &OpenOptions::default()).unwrap(), "d", &Choice::All).len(), 2000);
+    assert_eq!(
+        values(&File::open(&path, &OpenOptions::default()).unwrap(), "d", &Selection::All).len(),
+        2000
+    );
 }
 
 #[test]
@@ -503,10 +506,10 @@ fn structure_in_front() {
         let made = made(|options| options.layout = FileLayout::InFront { page });
         let options = chunked(space(&[4000]), &[10]).with_pipeline(deflate());
         let dataset = made.file.create_dataset(NodeId::ROOT, b"d", options).unwrap();
-        dataset.write(&Choice::All, &numbers(0..4000)).unwrap();
+        dataset.write(&Selection::All, &numbers(0..4000)).unwrap();
         made.file.close().unwrap();
         let file = made.read();
-        assert_eq!(values(&file, "d", &Choice::All), (0..4000).collect::<Vec<_>>());
+        assert_eq!(values(&file, "d", &Selection::All), (0..4000).collect::<Vec<_>>());
         // 400 chunks do not fit into 4 KiB.
         assert_eq!(file.superblock().root < page, page == 65_536);
         assert!(file.superblock().extension.is_some());
@@ -537,7 +540,7 @@ fn newer_formats_are_used_where_they_are_needed_and_then_said() {
     let strict = made(|_| ());
     let refused = strict.file.create_dataset(NodeId::ROOT, b"d", large()).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Limit);
-    let made = made(|options| options.newest = Oldest::V200);
+    let made = made(|options| options.newest = LibVersion::V200);
     made.file.create_dataset(NodeId::ROOT, b"plain", chunked(space(&[8]), &[4])).unwrap();
     assert_eq!(made.file.notices(), Vec::<String>::new());
     let dataset = made.file.create_dataset(NodeId::ROOT, b"d", large()).unwrap();
@@ -558,20 +561,20 @@ fn newer_formats_are_used_where_they_are_needed_and_then_said() {
 
 #[test]
 fn virtual_datasets() {
-    use hyperchunk_format::model::{Selection, SourceName, VirtualMapping};
+    use hyperchunk_format::model::{SourceName, StoredSelection, VirtualMapping};
     let folder = Folder::new("virtual");
     let path = folder.0.join("a.h5");
     let name = |text: &str| SourceName { parts: vec![Name::from(text)] };
     let mapping = VirtualMapping {
         file: name("."),
         dataset: name("/source"),
-        source: Selection::All,
-        target: Selection::All,
+        source: StoredSelection::All,
+        target: StoredSelection::All,
     };
     for killed in [false, true] {
         let file = Writer::create(&path, &CreateOptions::default()).unwrap();
         let source = file.create_dataset(NodeId::ROOT, b"source", chunked(space(&[10]), &[5])).unwrap();
-        source.write(&Choice::All, &numbers(0..10)).unwrap();
+        source.write(&Selection::All, &numbers(0..10)).unwrap();
         let options =
             DatasetOptions::new(int32(), space(&[10])).with_layout(NewLayout::Virtual(vec![mapping.clone()]));
         file.create_dataset(NodeId::ROOT, b"v", options).unwrap();
@@ -582,22 +585,22 @@ fn virtual_datasets() {
             file.close().unwrap();
         }
         let file = File::open(&path, &OpenOptions::default()).unwrap();
-        assert_eq!(values(&file, "v", &Choice::All), (0..10).collect::<Vec<_>>());
+        assert_eq!(values(&file, "v", &Selection::All), (0..10).collect::<Vec<_>>());
     }
 }
 
 #[test]
 fn what_waits_outside_a_smaller_extent_is_gone() {
-    let part = Choice::Axes(vec![Axis::index(7)]);
+    let part = Selection::Axes(vec![Axis::index(7)]);
     // Without a journal, the waiting chunk is already stored, and is overwritten in place.
     let made = made(|_| ());
     let dataset = made.file.create_dataset(NodeId::ROOT, b"d", chunked(endless(&[8]), &[4])).unwrap();
-    dataset.write(&Choice::All, &numbers(1..9)).unwrap();
+    dataset.write(&Selection::All, &numbers(1..9)).unwrap();
     dataset.write(&part, &numbers(50..51)).unwrap();
     dataset.resize(&[2]).unwrap();
     dataset.resize(&[8]).unwrap();
     made.file.close().unwrap();
-    assert_eq!(values(&made.read(), "d", &Choice::All), [1, 2, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(values(&made.read(), "d", &Selection::All), [1, 2, 0, 0, 0, 0, 0, 0]);
 
     let folder = Folder::new("shrunk");
     let path = folder.0.join("a.h5");
@@ -608,7 +611,7 @@ fn what_waits_outside_a_smaller_extent_is_gone() {
     dataset.resize(&[8]).unwrap();
     drop((file, dataset));
     recover(&path).unwrap();
-    assert_eq!(values(&File::open(&path, &OpenOptions::default()).unwrap(), "d", &Choice::All), [0; 8]);
+    assert_eq!(values(&File::open(&path, &OpenOptions::default()).unwrap(), "d", &Selection::All), [0; 8]);
 }
 
 /// Ends files with the name of another object.
@@ -659,7 +662,7 @@ fn a_file_behind_a_user_block_that_ends_as_another_format() {
         for (path, value) in [("group/data", 7), ("other", 9)] {
             let data = file.root().unwrap().group().unwrap().get(path.as_bytes()).unwrap().dataset().unwrap();
             let mut bytes = vec![0; 4000];
-            data.read(&Choice::All, &mut bytes).unwrap();
+            data.read(&Selection::All, &mut bytes).unwrap();
             assert_eq!(bytes, vec![value; 4000]);
         }
     };

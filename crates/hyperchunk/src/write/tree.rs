@@ -2,7 +2,7 @@
 
 use super::chunks::Data;
 use crate::{Error, ErrorKind, Result};
-use hyperchunk_format::encode::Oldest;
+use hyperchunk_format::encode::LibVersion;
 use hyperchunk_format::model::{
     Attribute, CharacterSet, Dataspace, Datatype, FillValue, Link, LinkTarget, Name, ObjectKind, Pipeline,
 };
@@ -101,7 +101,7 @@ pub(super) struct DatasetNode {
     pub(super) fill: FillValue,
     pub(super) data: Data,
     /// The oldest release that can read it.
-    pub(super) needs: Oldest,
+    pub(super) needs: LibVersion,
 }
 
 impl DatasetNode {
@@ -110,7 +110,7 @@ impl DatasetNode {
     }
 
     /// Returns the oldest release that it is written for.
-    pub(super) fn oldest(&self, asked: Oldest) -> Oldest {
+    pub(super) fn oldest(&self, asked: LibVersion) -> LibVersion {
         asked.max(self.needs)
     }
 

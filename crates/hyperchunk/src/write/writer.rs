@@ -17,7 +17,7 @@ use super::{needs, notice, oldest_able};
 use crate::io::RemoteOptions;
 use crate::io::upload::Stored;
 use crate::{Error, ErrorKind, Result, output};
-use hyperchunk_format::encode::{self, Oldest, object_header, superblock};
+use hyperchunk_format::encode::{self, LibVersion, object_header, superblock};
 use hyperchunk_format::model::{
     AllocationTime, Attribute, Class, Dataspace, Datatype, FillWhen, Name, ObjectKind,
 };
@@ -40,7 +40,7 @@ const MAX_COMPACT_BYTES: u64 = 65_520;
 ///
 /// ```no_run
 /// use hyperchunk::model::{ByteOrder, Dataspace, Datatype};
-/// use hyperchunk::select::Choice;
+/// use hyperchunk::select::Selection;
 /// use hyperchunk::write::{CreateOptions, DatasetOptions, NewLayout, NodeId, Writer};
 ///
 /// let file = Writer::create("a.h5", &CreateOptions::default())?;
@@ -48,7 +48,7 @@ const MAX_COMPACT_BYTES: u64 = 65_520;
 /// let options = DatasetOptions::new(Datatype::ieee(4, ByteOrder::Little), dataspace)
 ///     .with_layout(NewLayout::Chunked(vec![10, 10]));
 /// let data = file.create_dataset(NodeId::ROOT, b"data", options)?;
-/// data.write(&Choice::All, &[0; 4000])?;
+/// data.write(&Selection::All, &[0; 4000])?;
 /// file.close()?;
 /// # Ok::<(), hyperchunk::Error>(())
 /// ```
@@ -160,12 +160,12 @@ impl Inner {
     }
 
     /// Encodes for the requested oldest release, or for the next newer one that can, if that is allowed.
-    pub(super) fn able<T>(&self, encode: impl Fn(Oldest) -> Result<T>) -> Result<(Oldest, T)> {
+    pub(super) fn able<T>(&self, encode: impl Fn(LibVersion) -> Result<T>) -> Result<(LibVersion, T)> {
         oldest_able(self.options.oldest, self.options.newest, encode)
     }
 
     /// Adds a notice if something needs a newer release than requested.
-    pub(super) fn notice(&self, age: Oldest, what: impl FnOnce() -> String) {
+    pub(super) fn notice(&self, age: LibVersion, what: impl FnOnce() -> String) {
         if age > self.options.oldest {
             let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
             notices.push(notice(&what(), age));
@@ -693,7 +693,11 @@ fn data_start(options: &CreateOptions) -> Result<u64> {
 }
 
 /// Checks options and makes the node of a dataset.
-pub(super) fn dataset_node(options: DatasetOptions, oldest: Oldest, newest: Oldest) -> Result<DatasetNode> {
+pub(super) fn dataset_node(
+    options: DatasetOptions,
+    oldest: LibVersion,
+    newest: LibVersion,
+) -> Result<DatasetNode> {
     let DatasetOptions { datatype, committed, dataspace, layout, pipeline, fill, .. } = options;
     let mut needs = needs(&datatype, oldest, newest)?;
     if committed.is_none() {
@@ -743,7 +747,7 @@ pub(super) fn dataset_node(options: DatasetOptions, oldest: Oldest, newest: Olde
             Data::External(files)
         }
         NewLayout::Virtual(mappings) => {
-            needs = needs.max(Oldest::V110);
+            needs = needs.max(LibVersion::V110);
             Data::Virtual(mappings)
         }
         NewLayout::Chunked(chunk) => {
@@ -761,8 +765,8 @@ pub(super) fn dataset_node(options: DatasetOptions, oldest: Oldest, newest: Olde
                 return Err(Error::invalid("chunks larger than the dataset may become"));
             }
             let bytes = chunk.iter().try_fold(datatype.size, |product, dim| product.checked_mul(*dim));
-            if bytes.is_some_and(|bytes| u32::try_from(bytes).is_err()) && newest >= Oldest::V200 {
-                needs = Oldest::V200;
+            if bytes.is_some_and(|bytes| u32::try_from(bytes).is_err()) && newest >= LibVersion::V200 {
+                needs = LibVersion::V200;
             }
             let most = if needs.max(oldest) >= Oldest::V200 { MAX_DATA_BYTES } else { u64::from(u32::MAX) };
             let Some(bytes) = bytes.filter(|bytes| *bytes <= most) else {

@@ -274,7 +274,7 @@ fn more_elements_than_there_are_atoms() {
     let start = Spent::now();
     let axis = hyperchunk::select::Axis::range(HUGE - (1 << 22)..HUGE);
     let mut out = vec![1; 1 << 22];
-    found.read(&hyperchunk::select::Choice::Axes(vec![axis]), &mut out).unwrap();
+    found.read(&hyperchunk::select::Selection::Axes(vec![axis]), &mut out).unwrap();
     assert!(out.iter().all(|byte| *byte == 0));
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
 }
@@ -455,7 +455,7 @@ fn virtual_datasets_of_themselves() {
     let file = File::from_bytes(file(&chain), &few).unwrap();
     let found = file.root().unwrap().group().unwrap().get(b"d0").unwrap().dataset().unwrap();
     let start = Spent::now();
-    let read = found.read(&hyperchunk::select::Choice::All, &mut [0; 8]);
+    let read = found.read(&hyperchunk::select::Selection::All, &mut [0; 8]);
     assert_eq!(read.unwrap_err().kind(), ErrorKind::Limit);
     assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
 }

@@ -6,7 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test may fail")]
 
 use hyperchunk::model::{ByteOrder, Dataspace, Datatype, Filter};
-use hyperchunk::select::{Axis, Choice};
+use hyperchunk::select::{Axis, Selection};
 use hyperchunk::write::{
     CreateOptions, DatasetOptions, DatasetWriter, NewLayout, NodeId, Sync, Writer, recover,
 };
@@ -90,7 +90,7 @@ fn child(path: &Path) {
                     let chunk = random.next(CHUNKS / WRITERS) * WRITERS + writer;
                     let which = random.next(2) as usize;
                     say(format!("begin {which} {chunk} {generation}\n"));
-                    let choice = Choice::Axes(vec![Axis::range(chunk * CHUNK..(chunk + 1) * CHUNK)]);
+                    let choice = Selection::Axes(vec![Axis::range(chunk * CHUNK..(chunk + 1) * CHUNK)]);
                     datasets[which].write(&choice, &content(chunk, generation)).unwrap();
                     say(format!("done {which} {chunk} {generation}\n"));
                     if random.next(60) == 0 {
@@ -114,7 +114,7 @@ fn generations(path: &Path) -> Vec<(usize, u64, u64)> {
         let dataset = object.dataset().unwrap();
         for chunk in 0..CHUNKS {
             let mut bytes = vec![0; CHUNK as usize * 4];
-            let choice = Choice::Axes(vec![Axis::range(chunk * CHUNK..(chunk + 1) * CHUNK)]);
+            let choice = Selection::Axes(vec![Axis::range(chunk * CHUNK..(chunk + 1) * CHUNK)]);
             dataset.read(&choice, &mut bytes).unwrap();
             let first = u64::from(u32::from_le_bytes(bytes[..4].try_into().unwrap()));
             if first == 0 {

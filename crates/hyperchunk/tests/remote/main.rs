@@ -8,7 +8,7 @@ mod source;
 use hyperchunk::io::{RemoteOptions, Source};
 use hyperchunk::model::ObjectKind;
 use hyperchunk::walk::{Found, Next};
-use hyperchunk::{Dataset, File, OpenOptions, Read, digest, read_many, select::Choice};
+use hyperchunk::{Dataset, File, OpenOptions, Read, digest, read_many, select::Selection};
 use source::Requests;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -152,7 +152,7 @@ fn all_at_once() {
         let mut found: Vec<Vec<u8>> = readable.iter().map(|(_, bytes)| vec![7; bytes.len()]).collect();
         let reads = readable.iter().zip(&mut found).map(|((dataset, _), out)| Read {
             dataset,
-            choice: &Choice::All,
+            choice: &Selection::All,
             conversion: None,
             out,
         });
@@ -166,7 +166,7 @@ fn all_at_once() {
 fn whole(dataset: &Dataset) -> hyperchunk::Result<Vec<u8>> {
     let size = dataset.elements()? * dataset.datatype().size;
     let mut bytes = vec![0; usize::try_from(size).unwrap()];
-    dataset.read(&Choice::All, &mut bytes)?;
+    dataset.read(&Selection::All, &mut bytes)?;
     Ok(bytes)
 }
 

@@ -6,7 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test may fail")]
 
 use hyperchunk::model::{ByteOrder, Datatype};
-use hyperchunk::select::{Axis, Choice};
+use hyperchunk::select::{Axis, Selection};
 use hyperchunk::store::commit::{CommitOptions, commit};
 use hyperchunk::store::{Definition, KnownStore, LogWriter, Segments, WriterOptions, create, log_path};
 use hyperchunk::write::Sync;
@@ -100,7 +100,7 @@ fn children_write_until_they_are_killed() {
 fn read(file: &File, name: &str) -> Vec<u64> {
     let dataset = file.root().unwrap().group().unwrap().get(name.as_bytes()).unwrap().dataset().unwrap();
     let mut out = vec![0; LENGTH as usize * 8];
-    dataset.read(&Choice::All, &mut out).unwrap();
+    dataset.read(&Selection::All, &mut out).unwrap();
     out.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect()
 }
 
@@ -269,7 +269,7 @@ fn reads_of_parts_are_parts_of_the_whole() {
     let whole = read(&file, "/large");
     for start in [0, 50, 99, 100, 999, 1000, 5050] {
         let mut out = vec![0; 300 * 8];
-        dataset.read(&Choice::Axes(vec![Axis::range(start..start + 300)]), &mut out).unwrap();
+        dataset.read(&Selection::Axes(vec![Axis::range(start..start + 300)]), &mut out).unwrap();
         let found: Vec<u64> = out.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
         assert_eq!(found, whole[start as usize..start as usize + 300]);
     }

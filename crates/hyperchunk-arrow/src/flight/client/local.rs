@@ -1,7 +1,7 @@
 //! Tables of a server on the same machine: contiguous columns are mapped directly from the file, and not
 //! sent.
 
-use super::table::nonsense;
+use super::table::protocol_error;
 use crate::flight::Query;
 use crate::flight::names::version;
 use crate::view::Table;
@@ -46,12 +46,12 @@ impl Local {
     fn open(&self, query: &Query) -> Result<Table> {
         let file = LocalFile::open(&self.path)?;
         if version(&file) != self.version {
-            return Err(nonsense(&"the file is another one"));
+            return Err(protocol_error(&"the file is another one"));
         }
         let mut options = OpenOptions::default();
         options.external = ExternalPolicy::Never;
         options.index = IndexOption::Never;
         let file = File::from_source(Arc::new(file), Some(self.path.clone()), &options)?;
-        query.rows_of(&Table::of_object(&query.object(&file)?, &query.options())?)
+        query.select_rows(&Table::from_object(&query.object(&file)?, &query.options())?)
     }
 }

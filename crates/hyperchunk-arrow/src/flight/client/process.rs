@@ -17,15 +17,15 @@ use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
 
 /// Maximum number of cached connections.
-const KEPT: usize = 64;
+const MAX_CACHED_CONNECTIONS: usize = 64;
 /// Interval at which a waiting caller is checked for interrupts.
-const ASK_EVERY: Duration = Duration::from_millis(100);
+const INTERRUPT_POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Flow control window of a stream, in bytes.
-const WINDOW: u32 = 16 << 20;
+const WINDOW_BYTES: u32 = 16 << 20;
 /// Maximum size of a message, in bytes.
-const LARGEST_MESSAGE: usize = i32::MAX as usize;
+const MAX_MESSAGE_BYTES: usize = i32::MAX as usize;
 /// The usual paths of the system's trusted certificates.
-const TRUSTED: [&str; 3] =
+const CERTIFICATE_PATHS: [&str; 3] =
     ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
 
 /// The parameters of a connection.
@@ -45,7 +45,7 @@ impl Connection {
     pub(super) fn new(server: &Server, options: &RemoteOptions) -> Result<Self> {
         let mut connection = Self {
             server: server.clone(),
-            token: Token::of_environment()?.map(|token| token.header()),
+            token: Token::from_environment()?.map(|token| token.header()),
             trusted: None,
             domain: None,
             connect_timeout: options.connect_timeout,
@@ -70,8 +70,9 @@ impl Connection {
             }
         }
         if tls {
-            let path = trusted
-                .or_else(|| TRUSTED.iter().map(Into::into).find(|path: &std::path::PathBuf| path.exists()));
+            let path = trusted.or_else(|| {
+                CERTIFICATE_PATHS.iter().map(Into::into).find(|path: &std::path::PathBuf| path.exists())
+            });
             let path = path.ok_or_else(|| Error::invalid("no certificates to trust are known: set `ca`"))?;
             let read = std::fs::read(&path).map_err(|error| {
                 Error::new(ErrorKind::Io, format!("cannot read the certificates: {error}"))
@@ -98,8 +99,8 @@ impl Connection {
         let mut endpoint = Endpoint::from_shared(self.server.endpoint())
             .map_err(wrong)?
             .connect_timeout(self.connect_timeout)
-            .initial_stream_window_size(WINDOW)
-            .initial_connection_window_size(WINDOW * 2)
+            .initial_stream_window_size(WINDOW_BYTES)
+            .initial_connection_window_size(WINDOW_BYTES * 2)
             .max_frame_size(1 << 20)
             .http2_keep_alive_interval(Duration::from_secs(30))
             .keep_alive_timeout(Duration::from_secs(20))
@@ -158,7 +159,7 @@ impl Process {
         let channel = match channels.get(connection) {
             Some(channel) => channel.clone(),
             None => {
-                if channels.len() >= KEPT {
+                if channels.len() >= MAX_CACHED_CONNECTIONS {
                     channels.clear();
                 }
                 // A channel belongs to the runtime in which it is created.
@@ -168,7 +169,7 @@ impl Process {
                 channel
             }
         };
-        Ok(FlightServiceClient::new(channel).max_decoding_message_size(LARGEST_MESSAGE))
+        Ok(FlightServiceClient::new(channel).max_decoding_message_size(MAX_MESSAGE_BYTES))
     }
 
     /// Runs tasks, and passes their results to `take` on this thread, until all have ended, one has failed,
@@ -196,7 +197,7 @@ impl Process {
         }
         drop(to);
         while under_way > 0 {
-            match from.recv_timeout(ASK_EVERY) {
+            match from.recv_timeout(INTERRUPT_POLL_INTERVAL) {
                 Ok(Ok(Some(value))) => take(value)?,
                 Ok(Ok(None)) => under_way -= 1,
                 Ok(Err(error)) => return Err(error),
@@ -221,7 +222,7 @@ impl Process {
         let mut tasks = JoinSet::new();
         tasks.spawn_on(async move { drop(to.send(work.await)) }, self.runtime.handle());
         loop {
-            match from.recv_timeout(ASK_EVERY) {
+            match from.recv_timeout(INTERRUPT_POLL_INTERVAL) {
                 Ok(result) => return result,
                 Err(RecvTimeoutError::Timeout) if is_interrupted() => {
                     return Err(Error::new(ErrorKind::Io, "interrupted"));

@@ -14,13 +14,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Maximum number of concurrent requests for one read.
-const AT_ONCE: usize = 4;
+const MAX_CONCURRENT_REQUESTS: usize = 4;
 /// Maximum number of ranges in one request.
-const MOST_RANGES: usize = 4096;
+const MAX_RANGES: usize = 4096;
 /// Maximum number of received ranges that wait to be decoded.
-const AHEAD: usize = 64;
+const QUEUED_RANGES: usize = 64;
 /// The first pause before a request is retried; it doubles.
-const PAUSE: Duration = Duration::from_millis(50);
+const FIRST_RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// An opened file on a server: one version of it.
 pub(super) struct FlightSource {
@@ -66,7 +66,7 @@ async fn ask(
     mut take: impl FnMut(Bytes) -> Result<()>,
 ) -> Result<()> {
     let started = Instant::now();
-    let mut pause = PAUSE;
+    let mut pause = FIRST_RETRY_DELAY;
     let mut attempt = 0;
     loop {
         let mut came = false;
@@ -109,7 +109,7 @@ fn action(kind: &str, body: &Value) -> Action {
     Action { r#type: kind.to_owned(), body: body.to_string().into() }
 }
 
-fn nonsense(what: &str) -> Error {
+fn protocol_error(what: &str) -> Error {
     Error::new(ErrorKind::Io, format!("the server's answer makes no sense: {what}"))
 }
 
@@ -126,7 +126,7 @@ impl FlightSource {
             let mut answers = Vec::new();
             let mut take = |body: Bytes| {
                 answers.push(body);
-                if answers.len() > 2 { Err(nonsense("it has too many parts")) } else { Ok(()) }
+                if answers.len() > 2 { Err(protocol_error("it has too many parts")) } else { Ok(()) }
             };
             ask(&to_ask, &options_of, &counters_of, action("hyperchunk.stat", &asked), &mut take).await?;
             Ok(answers)
@@ -136,13 +136,14 @@ impl FlightSource {
         let stat: Value = answers
             .next()
             .and_then(|body| serde_json::from_slice(&body).ok())
-            .ok_or_else(|| nonsense("it is no JSON"))?;
-        let size = stat.get("size").and_then(Value::as_u64).ok_or_else(|| nonsense("it has no size"))?;
+            .ok_or_else(|| protocol_error("it is no JSON"))?;
+        let size =
+            stat.get("size").and_then(Value::as_u64).ok_or_else(|| protocol_error("it has no size"))?;
         let version =
-            stat.get("version").and_then(Value::as_str).ok_or_else(|| nonsense("it has no version"))?;
+            stat.get("version").and_then(Value::as_str).ok_or_else(|| protocol_error("it has no version"))?;
         let head = answers.next().unwrap_or_default();
         if head.len() as u64 > size {
-            return Err(nonsense("the head is longer than the file"));
+            return Err(protocol_error("the head is longer than the file"));
         }
         let shown = location.shown();
         Ok(Self {
@@ -185,7 +186,7 @@ impl FlightSource {
         self.counters.rounds.fetch_add(1, Ordering::Relaxed);
         let groups = groups(far, self.options.largest_request.max(1));
         // Each concurrent task takes one group after another.
-        let workers = groups.len().min(AT_ONCE).min(self.options.concurrency.max(1));
+        let workers = groups.len().min(MAX_CONCURRENT_REQUESTS).min(self.options.concurrency.max(1));
         let groups = Arc::new(std::sync::Mutex::new(VecDeque::from(groups)));
         Process::get()?.run(
             |to| {
@@ -202,7 +203,7 @@ impl FlightSource {
                             let pairs: Vec<_> =
                                 group.iter().map(|(_, range)| [range.start, range.end]).collect();
                             let asked = json!({ "file": file, "version": version, "ranges": pairs });
-                            let mut cutting = Cutting::new(group);
+                            let mut cutting = RangeSplitter::new(group);
                             let mut take = |body: Bytes| {
                                 cutting.take(body, &mut |place, bytes| {
                                     let sent =
@@ -218,7 +219,7 @@ impl FlightSource {
                 };
                 (0..workers).map(|_| worker()).collect()
             },
-            AHEAD,
+            QUEUED_RANGES,
             &mut |(place, bytes)| land(place, bytes),
         )
     }
@@ -231,7 +232,7 @@ fn groups(ranges: Vec<(usize, Range<u64>)>, largest: u64) -> Vec<Vec<(usize, Ran
     for (place, range) in ranges {
         let length = range.end - range.start;
         match groups.last_mut() {
-            Some(group) if group.len() < MOST_RANGES && bytes + length <= largest => {
+            Some(group) if group.len() < MAX_RANGES && bytes + length <= largest => {
                 bytes += length;
                 group.push((place, range));
             }
@@ -245,13 +246,13 @@ fn groups(ranges: Vec<(usize, Range<u64>)>, largest: u64) -> Vec<Vec<(usize, Ran
 }
 
 /// Splits the received bytes into the requested ranges.
-struct Cutting {
+struct RangeSplitter {
     left: VecDeque<(usize, Range<u64>)>,
     /// The received part of the first range.
     part: BytesMut,
 }
 
-impl Cutting {
+impl RangeSplitter {
     fn new(ranges: Vec<(usize, Range<u64>)>) -> Self {
         Self { left: ranges.into(), part: BytesMut::new() }
     }
@@ -259,7 +260,7 @@ impl Cutting {
     fn take(&mut self, mut body: Bytes, land: &mut dyn FnMut(usize, Bytes) -> Result<()>) -> Result<()> {
         while !body.is_empty() {
             let Some((place, range)) = self.left.front() else {
-                return Err(nonsense("it has too many bytes"));
+                return Err(protocol_error("it has too many bytes"));
             };
             let whole = usize::try_from(range.end - range.start)
                 .map_err(|_| Error::limit("a range beyond memory"))?;
@@ -284,7 +285,7 @@ impl Cutting {
     }
 
     fn end(&self) -> Result<()> {
-        if self.left.is_empty() { Ok(()) } else { Err(nonsense("it has too few bytes")) }
+        if self.left.is_empty() { Ok(()) } else { Err(protocol_error("it has too few bytes")) }
     }
 }
 
@@ -372,7 +373,7 @@ mod tests {
         let whole = Bytes::from_static(b"abcdefgh");
         for size in 1..9 {
             let mut cutting =
-                Cutting::new(ranges.iter().filter(|(_, range)| !range.is_empty()).cloned().collect());
+                RangeSplitter::new(ranges.iter().filter(|(_, range)| !range.is_empty()).cloned().collect());
             let mut landed = Vec::new();
             let mut land = |place: usize, bytes: Bytes| {
                 landed.push((place, bytes));

@@ -20,9 +20,9 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 
 /// Maximum number of received batches that wait to be read.
-const AHEAD: usize = 2;
+const QUEUED_BATCHES: usize = 2;
 /// Interval at which a waiting caller is checked for interrupts.
-const ASK_EVERY: Duration = Duration::from_millis(100);
+const INTERRUPT_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A table on a Flight server. Cheap to clone.
 #[derive(Clone)]
@@ -62,9 +62,9 @@ impl RemoteTable {
                 client.get_flight_info(asked).await.map_err(|error| failed(&to_ask, &error).0)?.into_inner();
             let about: serde_json::Value = serde_json::from_slice(&info.app_metadata).unwrap_or_default();
             let rows = about.get("rows").and_then(serde_json::Value::as_u64);
-            let schema = info.try_decode_schema().map_err(|error| nonsense(&error))?.into();
+            let schema = info.try_decode_schema().map_err(|error| protocol_error(&error))?.into();
             let local = if to_ask.local { Local::new(&about, &schema) } else { None };
-            let rows = rows.ok_or_else(|| nonsense(&"it does not say how many rows there are"))?;
+            let rows = rows.ok_or_else(|| protocol_error(&"it does not say how many rows there are"))?;
             Ok((schema, rows, local))
         });
         let (schema, rows, local) = asked.map_err(|error| error.object(&query.table).file(&shown))?;
@@ -100,7 +100,7 @@ impl RemoteTable {
             })
         });
         let places = places.collect::<Result<Vec<_>>>()?;
-        let schema = self.schema.project(&places).map_err(|error| nonsense(&error))?;
+        let schema = self.schema.project(&places).map_err(|error| protocol_error(&error))?;
         let names = columns.iter().map(|name| (*name).to_owned()).collect();
         let query = Query { columns: Some(names), ..self.query.clone() };
         Ok(Self { query, schema: schema.into(), ..self.clone() })
@@ -131,14 +131,14 @@ impl RemoteTable {
         Self { query: Query { predicate: Some(predicate), ..self.query.clone() }, ..self.clone() }
     }
 
-    fn here(&self) -> Option<Table> {
+    fn open_local(&self) -> Option<Table> {
         self.local.as_ref()?.table(&self.query, &self.schema)
     }
 
     /// Returns whether its columns can now be read directly from the server's file, which is on this machine.
     #[must_use]
     pub fn is_local(&self) -> bool {
-        self.here().is_some()
+        self.open_local().is_some()
     }
 
     /// Reads its rows as a stream of batches.
@@ -146,12 +146,12 @@ impl RemoteTable {
     /// # Errors
     /// The server's errors; Io from the network.
     pub fn batches(&self) -> Result<RemoteBatches> {
-        if let Some(table) = self.here() {
-            let from = From::Here(Box::new(table.batches().map_err(|error| error.file(&self.shown))?));
+        if let Some(table) = self.open_local() {
+            let from = BatchSource::Here(Box::new(table.batches().map_err(|error| error.file(&self.shown))?));
             return Ok(RemoteBatches { schema: self.schema(), from, shown: Arc::clone(&self.shown) });
         }
         let process = Process::get()?;
-        let (to, from) = sync_channel(AHEAD);
+        let (to, from) = sync_channel(QUEUED_BATCHES);
         let mut task = JoinSet::new();
         let (connection, ticket) = (Arc::clone(&self.connection), self.query.to_json().to_string());
         task.spawn_on(
@@ -162,7 +162,7 @@ impl RemoteTable {
             },
             process.handle(),
         );
-        let from = From::Server { from, _task: task };
+        let from = BatchSource::Server { from, _task: task };
         Ok(RemoteBatches { schema: self.schema(), from, shown: Arc::clone(&self.shown) })
     }
 }
@@ -176,7 +176,7 @@ impl std::fmt::Debug for RemoteTable {
     }
 }
 
-pub(super) fn nonsense(what: &dyn std::fmt::Display) -> Error {
+pub(super) fn protocol_error(what: &dyn std::fmt::Display) -> Error {
     Error::new(ErrorKind::Io, format!("the server's answer makes no sense: {what}"))
 }
 
@@ -193,7 +193,7 @@ async fn receive(
     while let Some(batch) = batches.next().await {
         let batch = batch.map_err(|error| match error {
             FlightError::Tonic(status) => failed(connection, &status).0,
-            error => nonsense(&error),
+            error => protocol_error(&error),
         })?;
         if tokio::task::block_in_place(|| to.send(Ok(Some(batch)))).is_err() {
             return Ok(());
@@ -205,11 +205,11 @@ async fn receive(
 /// The rows of a table on a server.
 pub struct RemoteBatches {
     schema: SchemaRef,
-    from: From,
+    from: BatchSource,
     shown: Arc<str>,
 }
 
-enum From {
+enum BatchSource {
     /// Batches from the server; dropping this ends the request.
     Server { from: Receiver<Result<Option<RecordBatch>>>, _task: JoinSet<()> },
     /// The server's file is on this machine.
@@ -225,12 +225,14 @@ impl RemoteBatches {
     /// The server's errors; Io from the network, or on an interrupt.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         let from = match &mut self.from {
-            From::Server { from, .. } => from,
-            From::Here(batches) => return batches.next_batch().map_err(|error| error.file(&self.shown)),
-            From::Nowhere => return Ok(None),
+            BatchSource::Server { from, .. } => from,
+            BatchSource::Here(batches) => {
+                return batches.next_batch().map_err(|error| error.file(&self.shown));
+            }
+            BatchSource::Nowhere => return Ok(None),
         };
         let next = loop {
-            match from.recv_timeout(ASK_EVERY) {
+            match from.recv_timeout(INTERRUPT_POLL_INTERVAL) {
                 Ok(next) => break next,
                 Err(RecvTimeoutError::Timeout) if is_interrupted() => {
                     break Err(Error::new(ErrorKind::Io, "interrupted"));
@@ -254,7 +256,7 @@ impl RemoteBatches {
                 Err(Error::new(ErrorKind::Changed, "the table has other columns now").file(&self.shown))
             }
             ended => {
-                self.from = From::Nowhere;
+                self.from = BatchSource::Nowhere;
                 ended.map_err(|error| error.file(&self.shown))
             }
         }

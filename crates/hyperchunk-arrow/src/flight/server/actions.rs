@@ -11,7 +11,7 @@ use hyperchunk::{Error, ErrorKind, Result};
 use serde_json::{Map, Value, json};
 
 /// The actions and their descriptions.
-pub(super) const KNOWN: [(&str, &str); 6] = [
+pub(super) const ACTIONS: [(&str, &str); 6] = [
     ("hyperchunk.list", "{prefix?, after?}: the names of the files that are served"),
     ("hyperchunk.stat", "{file, head?}: size and version of a file, and its first bytes"),
     (
@@ -24,28 +24,28 @@ pub(super) const KNOWN: [(&str, &str); 6] = [
 ];
 
 /// Maximum number of bytes of a file in one result.
-const PIECE: u64 = 4 << 20;
+const PIECE_BYTES: u64 = 4 << 20;
 /// Maximum number of ranges in one action.
-const MOST_RANGES: usize = 1 << 16;
+const MAX_RANGES: usize = 1 << 16;
 /// Maximum number of bytes read at the head of a file.
-const LARGEST_HEAD: u64 = 4 << 20;
+const MAX_HEAD_BYTES: u64 = 4 << 20;
 /// Maximum number of names in one listing.
-const MOST_NAMES: usize = 100_000;
+const MAX_NAMES: usize = 100_000;
 
 /// Callback that takes results as they come; an error if the client has gone.
-pub(super) type Give<'a> = dyn FnMut(Bytes) -> Result<()> + 'a;
+pub(super) type ResultCallback<'a> = dyn FnMut(Bytes) -> Result<()> + 'a;
 
 fn bad(what: &str) -> Error {
     Error::invalid(format!("the request makes no sense: {what}"))
 }
 
-fn give_json(give: &mut Give<'_>, value: &Value) -> Result<()> {
+fn give_json(give: &mut ResultCallback<'_>, value: &Value) -> Result<()> {
     give(Bytes::from(value.to_string()))
 }
 
 /// Performs an action.
-pub(super) fn run(files: &OpenFiles, kind: &str, body: &[u8], give: &mut Give<'_>) -> Result<()> {
-    if !KNOWN.iter().any(|(known, _)| *known == kind) {
+pub(super) fn run(files: &OpenFiles, kind: &str, body: &[u8], give: &mut ResultCallback<'_>) -> Result<()> {
+    if !ACTIONS.iter().any(|(known, _)| *known == kind) {
         let kind = crate::flight::names::shortened(kind);
         return Err(Error::unsupported(format!(
             "there is no action {kind:?}; ListActions tells which there are"
@@ -70,14 +70,14 @@ pub(super) fn run(files: &OpenFiles, kind: &str, body: &[u8], give: &mut Give<'_
     }
 }
 
-fn list(files: &OpenFiles, mut object: Map<String, Value>, give: &mut Give<'_>) -> Result<()> {
+fn list(files: &OpenFiles, mut object: Map<String, Value>, give: &mut ResultCallback<'_>) -> Result<()> {
     let prefix = query::text(&mut object, "prefix")?.unwrap_or_default();
     let after = query::text(&mut object, "after")?;
     query::nothing_else(&object)?;
     let (mut names, mut more, mut started) = (Vec::new(), false, after.is_none());
     files.roots.each(&mut |name| {
         if started && name.starts_with(&prefix) {
-            more = names.len() == MOST_NAMES;
+            more = names.len() == MAX_NAMES;
             if !more {
                 names.push(name.to_owned());
             }
@@ -88,8 +88,13 @@ fn list(files: &OpenFiles, mut object: Map<String, Value>, give: &mut Give<'_>) 
     give_json(give, &json!({ "files": names, "more": more }))
 }
 
-fn stat(files: &OpenFiles, name: &str, mut object: Map<String, Value>, give: &mut Give<'_>) -> Result<()> {
-    let head = query::number(&mut object, "head")?.unwrap_or(0).min(LARGEST_HEAD);
+fn stat(
+    files: &OpenFiles,
+    name: &str,
+    mut object: Map<String, Value>,
+    give: &mut ResultCallback<'_>,
+) -> Result<()> {
+    let head = query::number(&mut object, "head")?.unwrap_or(0).min(MAX_HEAD_BYTES);
     query::nothing_else(&object)?;
     let found = files.roots.open(name)?;
     let size = found.file.size();
@@ -104,7 +109,12 @@ fn stat(files: &OpenFiles, name: &str, mut object: Map<String, Value>, give: &mu
     Ok(())
 }
 
-fn read(files: &OpenFiles, name: &str, mut object: Map<String, Value>, give: &mut Give<'_>) -> Result<()> {
+fn read(
+    files: &OpenFiles,
+    name: &str,
+    mut object: Map<String, Value>,
+    give: &mut ResultCallback<'_>,
+) -> Result<()> {
     let known = query::text(&mut object, "version")?;
     let ranges = ranges(object.remove("ranges"))?;
     query::nothing_else(&object)?;
@@ -119,7 +129,7 @@ fn read(files: &OpenFiles, name: &str, mut object: Map<String, Value>, give: &mu
     for (start, end) in ranges {
         let mut at = start;
         while at < end {
-            let length = PIECE.min(end - at);
+            let length = PIECE_BYTES.min(end - at);
             let mut bytes =
                 vec![0; usize::try_from(length).map_err(|_| Error::limit("a range beyond memory"))?];
             found.file.read_at(at, &mut bytes)?;
@@ -134,8 +144,8 @@ fn read(files: &OpenFiles, name: &str, mut object: Map<String, Value>, give: &mu
 fn ranges(value: Option<Value>) -> Result<Vec<(u64, u64)>> {
     let wrong = || bad("`ranges` is a list of [start, end]: whole numbers, 0 or more, in order");
     let Some(Value::Array(list)) = value else { return Err(wrong()) };
-    if list.len() > MOST_RANGES {
-        return Err(Error::limit(format!("more than {MOST_RANGES} ranges")));
+    if list.len() > MAX_RANGES {
+        return Err(Error::limit(format!("more than {MAX_RANGES} ranges")));
     }
     let pair = |pair: &Value| {
         let [start, end] = pair.as_array()?.as_slice() else { return None };
@@ -144,7 +154,12 @@ fn ranges(value: Option<Value>) -> Result<Vec<(u64, u64)>> {
     list.iter().map(|range| pair(range).ok_or_else(wrong)).collect()
 }
 
-fn objects(files: &OpenFiles, name: &str, mut object: Map<String, Value>, give: &mut Give<'_>) -> Result<()> {
+fn objects(
+    files: &OpenFiles,
+    name: &str,
+    mut object: Map<String, Value>,
+    give: &mut ResultCallback<'_>,
+) -> Result<()> {
     let path = query::text(&mut object, "object")?.unwrap_or_default();
     let epoch = query::number(&mut object, "epoch")?;
     query::nothing_else(&object)?;
@@ -155,7 +170,7 @@ fn objects(files: &OpenFiles, name: &str, mut object: Map<String, Value>, give: 
     let mut listed = Vec::new();
     let mut more = false;
     file.walk(&start, path.as_bytes(), &mut |visit| {
-        if listed.len() == MOST_NAMES {
+        if listed.len() == MAX_NAMES {
             more = true;
             return Ok(Next::Stop);
         }
@@ -180,7 +195,7 @@ fn attributes(
     files: &OpenFiles,
     name: &str,
     mut object: Map<String, Value>,
-    give: &mut Give<'_>,
+    give: &mut ResultCallback<'_>,
 ) -> Result<()> {
     let path = query::text(&mut object, "object")?.unwrap_or_default();
     let epoch = query::number(&mut object, "epoch")?;

@@ -10,29 +10,29 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, ReadBuf};
 
 /// Length of the client's connection preface.
-const PREFACE: usize = 24;
+const PREFACE_BYTES: usize = 24;
 /// Length of a frame's head.
-const HEAD: usize = 9;
+const FRAME_HEAD_BYTES: usize = 9;
 /// The type of header frames, and their flags.
-const HEADERS: u8 = 1;
-const PADDED: u8 = 8;
-const PRIORITY: u8 = 32;
+const HEADERS_FRAME: u8 = 1;
+const PADDED_FLAG: u8 = 8;
+const PRIORITY_FLAG: u8 = 32;
 /// Maximum length of rewritten header frames; no supported client sends longer ones.
-const LONGEST: usize = 64 << 10;
+const MAX_HEADERS_BYTES: usize = 64 << 10;
 
 /// The state of the parser.
 #[derive(Debug)]
-enum Next {
+enum ParserState {
     /// The remaining number of bytes that are not headers.
     Other(usize),
     /// An incomplete part: its bytes until now, and its length.
-    Whole(Part, Vec<u8>, usize),
+    Whole(FramePart, Vec<u8>, usize),
     /// Bytes to pass on, the number passed on already, and the next state.
-    Ready(Vec<u8>, usize, Box<Next>),
+    Ready(Vec<u8>, usize, Box<ParserState>),
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Part {
+enum FramePart {
     Head,
     /// The payload of a frame with these flags.
     Headers(u8),
@@ -40,11 +40,11 @@ enum Part {
 
 /// A reader that parses frames and rewrites the authority.
 #[derive(Debug)]
-pub(super) struct Mended(Next);
+pub(super) struct AuthorityRewriter(ParserState);
 
-impl Mended {
+impl AuthorityRewriter {
     pub(super) fn new() -> Self {
-        Self(Next::Other(PREFACE))
+        Self(ParserState::Other(PREFACE_BYTES))
     }
 
     /// Reads from a stream, as its own `poll_read` does.
@@ -56,23 +56,25 @@ impl Mended {
     ) -> Poll<io::Result<()>> {
         loop {
             match &mut self.0 {
-                Next::Other(0) => self.0 = Next::Whole(Part::Head, Vec::new(), HEAD),
-                Next::Other(left) => {
+                ParserState::Other(0) => {
+                    self.0 = ParserState::Whole(FramePart::Head, Vec::new(), FRAME_HEAD_BYTES)
+                }
+                ParserState::Other(left) => {
                     let most = buffer.remaining().min(*left);
                     let mut part = ReadBuf::new(buffer.initialize_unfilled_to(most));
                     ready!(stream.as_mut().poll_read(context, &mut part))?;
-                    let came = part.filled().len();
-                    buffer.advance(came);
-                    *left -= came;
+                    let received = part.filled().len();
+                    buffer.advance(received);
+                    *left -= received;
                     return Poll::Ready(Ok(()));
                 }
-                Next::Whole(part, bytes, length) => {
-                    let mut room = [0; 4096];
-                    let missing = (*length - bytes.len()).min(room.len());
-                    let mut came = ReadBuf::new(&mut room[..missing]);
-                    ready!(stream.as_mut().poll_read(context, &mut came))?;
-                    bytes.extend_from_slice(came.filled());
-                    if came.filled().is_empty() && missing > 0 {
+                ParserState::Whole(part, bytes, length) => {
+                    let mut scratch = [0; 4096];
+                    let missing = (*length - bytes.len()).min(scratch.len());
+                    let mut received = ReadBuf::new(&mut scratch[..missing]);
+                    ready!(stream.as_mut().poll_read(context, &mut received))?;
+                    bytes.extend_from_slice(received.filled());
+                    if received.filled().is_empty() && missing > 0 {
                         // The stream ended inside a frame; the partial frame is useless.
                         return Poll::Ready(Ok(()));
                     }
@@ -80,13 +82,13 @@ impl Mended {
                         self.0 = whole(*part, std::mem::take(bytes));
                     }
                 }
-                Next::Ready(bytes, taken, then) => {
+                ParserState::Ready(bytes, taken, then) => {
                     let rest = bytes.get(*taken..).unwrap_or_default();
                     let part = rest.get(..rest.len().min(buffer.remaining())).unwrap_or_default();
                     buffer.put_slice(part);
                     *taken += part.len();
                     if *taken == bytes.len() {
-                        let then = std::mem::replace(&mut **then, Next::Other(0));
+                        let then = std::mem::replace(&mut **then, ParserState::Other(0));
                         self.0 = then;
                     }
                     return Poll::Ready(Ok(()));
@@ -97,34 +99,34 @@ impl Mended {
 }
 
 /// Returns the state after a complete part.
-fn whole(part: Part, mut bytes: Vec<u8>) -> Next {
+fn whole(part: FramePart, mut bytes: Vec<u8>) -> ParserState {
     let then = match (part, bytes.as_slice()) {
-        (Part::Head, [a, b, c, kind, flags, ..]) => {
+        (FramePart::Head, [a, b, c, kind, flags, ..]) => {
             let length = usize::from(*a) << 16 | usize::from(*b) << 8 | usize::from(*c);
-            match *kind == HEADERS && (1..=LONGEST).contains(&length) {
-                true => Next::Whole(Part::Headers(*flags), Vec::with_capacity(length), length),
-                false => Next::Other(length),
+            match *kind == HEADERS_FRAME && (1..=MAX_HEADERS_BYTES).contains(&length) {
+                true => ParserState::Whole(FramePart::Headers(*flags), Vec::with_capacity(length), length),
+                false => ParserState::Other(length),
             }
         }
-        (Part::Headers(flags), _) => {
+        (FramePart::Headers(flags), _) => {
             // An invalid header list is left unchanged: the library will report it.
-            let _ = mend(&mut bytes, flags);
-            Next::Other(0)
+            let _ = rewrite_headers(&mut bytes, flags);
+            ParserState::Other(0)
         }
-        (Part::Head, _) => Next::Other(0),
+        (FramePart::Head, _) => ParserState::Other(0),
     };
-    Next::Ready(bytes, 0, Box::new(then))
+    ParserState::Ready(bytes, 0, Box::new(then))
 }
 
 /// Rewrites the headers of a frame.
-fn mend(payload: &mut [u8], flags: u8) -> Option<()> {
+fn rewrite_headers(payload: &mut [u8], flags: u8) -> Option<()> {
     let mut at = 0;
     let mut end = payload.len();
-    if flags & PADDED != 0 {
+    if flags & PADDED_FLAG != 0 {
         end = end.checked_sub(usize::from(*payload.first()?))?;
         at = 1;
     }
-    if flags & PRIORITY != 0 {
+    if flags & PRIORITY_FLAG != 0 {
         at += 5;
     }
     let fields = payload.get_mut(at..end)?;
@@ -192,13 +194,15 @@ mod tests {
     fn read(bytes: &[u8], size: usize) -> Vec<u8> {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
-            let (mut stream, mut mended, mut out) = (bytes, Mended::new(), Vec::new());
+            let (mut stream, mut rewriter, mut out) = (bytes, AuthorityRewriter::new(), Vec::new());
             loop {
-                let mut room = vec![0; size];
-                let mut buffer = ReadBuf::new(&mut room);
-                std::future::poll_fn(|context| mended.poll_read(Pin::new(&mut stream), context, &mut buffer))
-                    .await
-                    .unwrap();
+                let mut scratch = vec![0; size];
+                let mut buffer = ReadBuf::new(&mut scratch);
+                std::future::poll_fn(|context| {
+                    rewriter.poll_read(Pin::new(&mut stream), context, &mut buffer)
+                })
+                .await
+                .unwrap();
                 if buffer.filled().is_empty() {
                     return out;
                 }
@@ -219,7 +223,7 @@ mod tests {
         // By name and by index; other values with `%` stay, as do data.
         let fields = b"\x40\x05:path\x04/%2F\x40\x0a:authority\x05a%2Fb\x83\x86\x01\x03x%y\x40\x03a%b\x02%%";
         add(1, 4, fields);
-        add(1, 4 | PADDED | PRIORITY, &[b"\x03abcde".as_slice(), fields, b"%%%"].concat());
+        add(1, 4 | PADDED_FLAG | PRIORITY_FLAG, &[b"\x03abcde".as_slice(), fields, b"%%%"].concat());
         add(0, 0, &[b'%'; 5000]);
         add(1, 4, b"\xff\xff\xff\xff\xff\xff:authority\x05%");
         let expected = {
@@ -238,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_passes() {
+    fn test_authority_rewriter_passes_invalid_frames() {
         let mut seed = 1_u32;
         let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
         bytes.extend((0..20_000).map(|_| {

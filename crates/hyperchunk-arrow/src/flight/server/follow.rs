@@ -2,8 +2,8 @@
 
 use super::frames::{Encoder, Message};
 use super::opened::OpenFiles;
-use super::service::Giver;
-use super::tables::{Asked, parts};
+use super::service::BatchSender;
+use super::tables::{RequestedTable, parts};
 use crate::flight::query::{self, Query};
 use arrow_flight::FlightDescriptor;
 use arrow_flight::flight_descriptor::DescriptorType;
@@ -15,14 +15,14 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 /// Default interval between checks for new rows, in milliseconds.
-const EVERY: u64 = 200;
+const DEFAULT_INTERVAL_MS: u64 = 200;
 /// Bounds of the interval, in milliseconds.
-const BOUNDS: (u64, u64) = (10, 60_000);
+const INTERVAL_BOUNDS_MS: (u64, u64) = (10, 60_000);
 /// Time for which a file may be unreadable while it is being written, before that is an error.
-const PATIENCE: Duration = Duration::from_secs(10);
+const MAX_UNREADABLE_TIME: Duration = Duration::from_secs(10);
 
 /// The parameters of following a table.
-struct Following {
+struct FollowOptions {
     query: Query,
     every: Duration,
     /// Ends when the table has this number of rows.
@@ -31,12 +31,16 @@ struct Following {
     idle: Option<Duration>,
 }
 
-impl Following {
+impl FollowOptions {
     fn parse(descriptor: &FlightDescriptor) -> Result<Self> {
-        let mut following =
-            Self { query: Query::default(), every: Duration::from_millis(EVERY), until: None, idle: None };
+        let mut following = Self {
+            query: Query::default(),
+            every: Duration::from_millis(DEFAULT_INTERVAL_MS),
+            until: None,
+            idle: None,
+        };
         if descriptor.r#type() != DescriptorType::Cmd {
-            following.query = Query::of_descriptor(descriptor)?;
+            following.query = Query::from_descriptor(descriptor)?;
             return Ok(following);
         }
         let mut object = query::object(&descriptor.cmd)?;
@@ -44,7 +48,9 @@ impl Following {
             let Value::Object(mut follow) = follow else {
                 return Err(Error::invalid("the request makes no sense: `follow` is an object"));
             };
-            let every = query::number(&mut follow, "every_ms")?.unwrap_or(EVERY).clamp(BOUNDS.0, BOUNDS.1);
+            let every = query::number(&mut follow, "every_ms")?
+                .unwrap_or(DEFAULT_INTERVAL_MS)
+                .clamp(INTERVAL_BOUNDS_MS.0, INTERVAL_BOUNDS_MS.1);
             following.every = Duration::from_millis(every);
             following.until = query::number(&mut follow, "until")?;
             following.idle = query::number(&mut follow, "idle_ms")?.map(Duration::from_millis);
@@ -63,17 +69,17 @@ impl Following {
 pub(super) fn follow(
     files: &OpenFiles,
     descriptor: &FlightDescriptor,
-    giver: &Giver<Message>,
+    sender: &BatchSender<Message>,
     stopped: &watch::Receiver<bool>,
 ) -> Result<()> {
-    let following = Following::parse(descriptor)?;
+    let following = FollowOptions::parse(descriptor)?;
     let mut query = following.query.clone();
     let mut next = query.rows.map_or(0, |(start, _)| start);
-    let asked = Asked::new(files, &Query { rows: None, ..query.clone() }, false, true)?;
+    let asked = RequestedTable::new(files, &Query { rows: None, ..query.clone() }, false, true)?;
     let schema = SchemaRef::clone(&asked.schema);
     let mut encoder = Encoder::new(&schema, Bytes::new())?;
     for message in encoder.start()? {
-        giver.give(message)?;
+        sender.send(message)?;
     }
     let (mut version, mut rows) = (String::new(), 0);
     let mut asked = Some(asked);
@@ -90,14 +96,14 @@ pub(super) fn follow(
         }
         if rows > next {
             query.rows = Some((next, Some(rows)));
-            let part = Asked::new(files, &query, false, true)?;
+            let part = RequestedTable::new(files, &query, false, true)?;
             let start = next;
             part.each(&mut |batch, done| {
                 for part in parts(&batch) {
                     let about = json!({ "rows": [next, start + done], "version": version });
                     encoder.carry(about.to_string().into());
                     for message in encoder.encode(&part)? {
-                        giver.give(message)?;
+                        sender.send(message)?;
                     }
                 }
                 next = start + done;
@@ -108,17 +114,17 @@ pub(super) fn follow(
         }
         let over = following.until.is_some_and(|until| next >= until)
             || following.idle.is_some_and(|idle| last.elapsed() >= idle);
-        if over || !wait(giver, stopped, following.every) {
+        if over || !wait(sender, stopped, following.every) {
             return Ok(());
         }
         // The file may be in the middle of a write.
-        match Asked::new(files, &Query { rows: None, ..query.clone() }, false, true) {
+        match RequestedTable::new(files, &Query { rows: None, ..query.clone() }, false, true) {
             Ok(now) => {
                 unreadable = None;
                 asked = (now.version != version || now.rows() != rows).then_some(now);
             }
             Err(error) => {
-                if unreadable.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
+                if unreadable.get_or_insert_with(Instant::now).elapsed() > MAX_UNREADABLE_TIME {
                     return Err(error);
                 }
             }
@@ -134,11 +140,11 @@ fn same_columns(one: &Schema, other: &Schema) -> bool {
 }
 
 /// Waits for the interval; returns whether to continue.
-fn wait(giver: &Giver<Message>, stopped: &watch::Receiver<bool>, every: Duration) -> bool {
+fn wait(sender: &BatchSender<Message>, stopped: &watch::Receiver<bool>, every: Duration) -> bool {
     let mut stopped = stopped.clone();
-    let stop = giver.runtime().block_on(async move {
+    let stop = sender.runtime().block_on(async move {
         // True also if the client has gone.
         tokio::time::timeout(every, stopped.wait_for(|stop| *stop)).await.is_ok()
     });
-    !stop && !giver.is_gone()
+    !stop && !sender.is_gone()
 }

@@ -1,7 +1,7 @@
 //! DoGet responses as gRPC frames whose bodies are the batches' own buffers: column data are not copied on
 //! the way to the socket. (tonic copies each message into a buffer of its own.)
 
-use super::service::Sent;
+use super::service::StreamItem;
 use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
 use arrow_ipc::writer::{IpcWriteOptions, StreamEncoder};
@@ -19,7 +19,7 @@ use tonic::Status;
 use tonic::codegen::http::{HeaderMap, HeaderValue};
 
 /// Pieces shorter than this, in bytes, are combined: a frame for each would cost more than the copy.
-const SHORT: usize = 8 << 10;
+const MIN_SEPARATE_BYTES: usize = 8 << 10;
 
 /// Tags of fields of `FlightData` (Flight.proto), of wire type bytes.
 const DATA_HEADER: u64 = 2 << 3 | 2;
@@ -82,9 +82,9 @@ impl Encoder {
 }
 
 /// A queue of buffers from which bytes are taken in order.
-struct Pieces(VecDeque<Bytes>);
+struct BufferQueue(VecDeque<Bytes>);
 
-impl Pieces {
+impl BufferQueue {
     fn take(&mut self, mut length: usize) -> Option<Vec<Bytes>> {
         let mut taken = Vec::new();
         while length > 0 {
@@ -110,7 +110,8 @@ impl Pieces {
 /// Splits an IPC stream into its messages, and makes gRPC messages of them.
 fn cut(buffers: Vec<Buffer>, metadata: &mut Bytes, mapped: &[Range<usize>]) -> Result<Vec<Message>> {
     let broken = || Error::invalid("cannot be sent: a batch was encoded in an unknown way");
-    let mut pieces = Pieces(buffers.into_iter().map(Bytes::from).filter(|piece| !piece.is_empty()).collect());
+    let mut pieces =
+        BufferQueue(buffers.into_iter().map(Bytes::from).filter(|piece| !piece.is_empty()).collect());
     let mut messages = Vec::new();
     while !pieces.0.is_empty() {
         // Specification: "Encapsulated message format".
@@ -164,7 +165,7 @@ fn frame(
     let mut message = Vec::new();
     for piece in body {
         let address = piece.as_ptr().addr();
-        if piece.len() < SHORT && !mapped.iter().any(|range| range.contains(&address)) {
+        if piece.len() < MIN_SEPARATE_BYTES && !mapped.iter().any(|range| range.contains(&address)) {
             together.put_slice(&piece);
             continue;
         }
@@ -190,12 +191,12 @@ fn put_varint(out: &mut BytesMut, mut value: u64) {
 /// The body of a response: messages as they come, then the status.
 pub(super) struct FrameBody {
     pieces: VecDeque<Bytes>,
-    from: mpsc::Receiver<Sent<Message>>,
+    from: mpsc::Receiver<StreamItem<Message>>,
     ended: bool,
 }
 
 impl FrameBody {
-    pub(super) fn new(from: mpsc::Receiver<Sent<Message>>) -> Self {
+    pub(super) fn new(from: mpsc::Receiver<StreamItem<Message>>) -> Self {
         Self { pieces: VecDeque::new(), from, ended: false }
     }
 }
@@ -239,9 +240,9 @@ impl http_body::Body for FrameBody {
 
 /// Passes a body around tonic's encoder, in the extensions of a response.
 #[derive(Clone)]
-pub(super) struct Carried(Arc<Mutex<Option<FrameBody>>>);
+pub(super) struct FrameBodySlot(Arc<Mutex<Option<FrameBody>>>);
 
-impl Carried {
+impl FrameBodySlot {
     pub(super) fn new(body: FrameBody) -> Self {
         Self(Arc::new(Mutex::new(Some(body))))
     }

@@ -1,7 +1,7 @@
 //! The first stage of each request: the token check, the limit on concurrent requests, the log.
 
 use super::Log;
-use super::frames::Carried;
+use super::frames::FrameBodySlot;
 use super::listen::Peer;
 use super::service::Flight;
 use crate::flight::token::Token;
@@ -70,7 +70,7 @@ impl Service<http::Request<Body>> for Front {
                 _ => Status::internal("the request failed in an unknown way").into_http(),
             };
             if let Some(body) =
-                response.extensions_mut().remove::<Carried>().and_then(|carried| carried.take())
+                response.extensions_mut().remove::<FrameBodySlot>().and_then(|carried| carried.take())
             {
                 *response.body_mut() = Body::new(body);
             }

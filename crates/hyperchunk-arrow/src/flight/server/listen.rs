@@ -2,8 +2,8 @@
 
 use super::Log;
 #[cfg(unix)]
-use super::authority::Mended;
-use super::peers::{Peers, State, Ticket};
+use super::authority::AuthorityRewriter;
+use super::peers::{ConnectionPermit, ConnectionState, Peers};
 use futures_util::Stream;
 use futures_util::stream::unfold;
 use hyperchunk::{Error, ErrorKind, Result};
@@ -22,7 +22,7 @@ use tonic::codegen::http;
 use tonic::transport::server::{Connected, TlsConnectInfo};
 
 /// Pause after a failed accept, such as when the system has no descriptor left.
-const PAUSE: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// The address at which a server listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,13 +65,13 @@ impl Address {
 pub(super) enum Listener {
     Tcp(TcpListener),
     #[cfg(unix)]
-    Unix(UnixListener, #[expect(dead_code, reason = "it acts when it is dropped")] RemovedAtEnd),
+    Unix(UnixListener, #[expect(dead_code, reason = "it acts when it is dropped")] SocketFile),
 }
 
 /// The path of a socket, which is removed on drop.
-pub(super) struct RemovedAtEnd(PathBuf);
+pub(super) struct SocketFile(PathBuf);
 
-impl Drop for RemovedAtEnd {
+impl Drop for SocketFile {
     fn drop(&mut self) {
         drop(std::fs::remove_file(&self.0));
     }
@@ -101,7 +101,7 @@ impl Listener {
                 let allowed = std::fs::Permissions::from_mode(0o600);
                 std::fs::set_permissions(path, allowed).map_err(|error| cannot(&shown, &error))?;
                 let url = format!("grpc+unix://{shown}");
-                Ok((Self::Unix(listener, RemovedAtEnd(path.clone())), url))
+                Ok((Self::Unix(listener, SocketFile(path.clone())), url))
             }
             #[cfg(not(unix))]
             Address::Unix(_) => Err(Error::unsupported("there are no such sockets on this system")),
@@ -126,12 +126,14 @@ impl Listener {
                 Ok(Connection::Tcp(stream))
             }
             #[cfg(unix)]
-            Self::Unix(listener, _) => Ok(Connection::Unix(listener.accept().await?.0, Mended::new())),
+            Self::Unix(listener, _) => {
+                Ok(Connection::Unix(listener.accept().await?.0, AuthorityRewriter::new()))
+            }
         }
     }
 
     /// Returns the stream of connections, limited in number.
-    pub(super) fn incoming(self, log: Option<Log>) -> impl Stream<Item = io::Result<Held>> {
+    pub(super) fn incoming(self, log: Option<Log>) -> impl Stream<Item = io::Result<LimitedConnection>> {
         let peers = Arc::new(Peers::default());
         unfold((self, peers, log), |(listener, peers, log)| async move {
             loop {
@@ -139,7 +141,10 @@ impl Listener {
                     Ok(connection) => {
                         let peer = connection.peer();
                         if let Some(place) = peers.admit(peer.map(|peer| peer.ip())).await {
-                            return Some((Ok(Held { connection, place }), (listener, peers, log)));
+                            return Some((
+                                Ok(LimitedConnection { inner: connection, place }),
+                                (listener, peers, log),
+                            ));
                         }
                         if let (Some(log), Some(peer)) = (&log, peer) {
                             log(&format!("{peer} refused: it has too many connections"));
@@ -151,7 +156,7 @@ impl Listener {
                         if let Some(log) = &log {
                             log(&format!("a connection was not accepted: {error}"));
                         }
-                        tokio::time::sleep(PAUSE).await;
+                        tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                     }
                 }
             }
@@ -179,18 +184,18 @@ fn free(path: &Path) -> io::Result<()> {
 enum Connection {
     Tcp(TcpStream),
     #[cfg(unix)]
-    Unix(UnixStream, Mended),
+    Unix(UnixStream, AuthorityRewriter),
 }
 
 /// A connection, and its ticket among the permitted ones.
-pub(super) struct Held {
-    connection: Connection,
-    place: Ticket,
+pub(super) struct LimitedConnection {
+    inner: Connection,
+    place: ConnectionPermit,
 }
 
 macro_rules! on_stream {
-    ($held:expr, $stream:ident => $what:expr) => {
-        match &mut $held.get_mut().connection {
+    ($connection:expr, $stream:ident => $what:expr) => {
+        match &mut $connection.get_mut().inner {
             Connection::Tcp($stream) => $what,
             #[cfg(unix)]
             Connection::Unix($stream, _) => $what,
@@ -198,26 +203,26 @@ macro_rules! on_stream {
     };
 }
 
-impl AsyncRead for Held {
+impl AsyncRead for LimitedConnection {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let held = self.get_mut();
-        if held.place.poll_end(cx) {
+        let connection = self.get_mut();
+        if connection.place.poll_end(cx) {
             let message = "no request of it was allowed";
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, message)));
         }
-        match &mut held.connection {
+        match &mut connection.inner {
             Connection::Tcp(stream) => Pin::new(stream).poll_read(cx, buffer),
             #[cfg(unix)]
-            Connection::Unix(stream, mended) => mended.poll_read(Pin::new(stream), cx, buffer),
+            Connection::Unix(stream, rewriter) => rewriter.poll_read(Pin::new(stream), cx, buffer),
         }
     }
 }
 
-impl AsyncWrite for Held {
+impl AsyncWrite for LimitedConnection {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         on_stream!(self, stream => Pin::new(stream).poll_write(cx, bytes))
     }
@@ -258,7 +263,7 @@ impl Connection {
 pub(super) struct Peer {
     /// Its address; `None` for a Unix socket.
     pub(super) address: Option<SocketAddr>,
-    pub(super) state: Arc<State>,
+    pub(super) state: Arc<ConnectionState>,
 }
 
 impl Peer {
@@ -268,11 +273,11 @@ impl Peer {
     }
 }
 
-impl Connected for Held {
+impl Connected for LimitedConnection {
     type ConnectInfo = Peer;
 
     fn connect_info(&self) -> Peer {
-        Peer { address: self.connection.peer(), state: self.place.state() }
+        Peer { address: self.inner.peer(), state: self.place.state() }
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// Limit for all responses together, in MiB. A larger response runs alone.
 const TOTAL_MIB: u32 = 1024;
 /// Number of copies of its read size that a response holds: stored, decoded, and being sent.
-const COPIES: u64 = 4;
+const COPIES_PER_ROW: u64 = 4;
 /// Assumed size of an element of variable size.
 const VARIABLE_BYTES: u64 = 64;
 
@@ -51,7 +51,7 @@ impl Memory {
 
 /// Returns the reservation in MiB.
 fn share(bytes: u64) -> u32 {
-    let mib = bytes.saturating_mul(COPIES).div_ceil(1 << 20);
+    let mib = bytes.saturating_mul(COPIES_PER_ROW).div_ceil(1 << 20);
     u32::try_from(mib).unwrap_or(TOTAL_MIB).clamp(1, TOTAL_MIB)
 }
 

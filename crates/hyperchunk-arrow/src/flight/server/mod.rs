@@ -37,17 +37,17 @@ use tonic::transport::{Identity, Server, ServerTlsConfig};
 pub type Log = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Maximum size of a request, in bytes.
-const LARGEST_REQUEST: usize = 2 << 20;
+const MAX_REQUEST_BYTES: usize = 2 << 20;
 /// Maximum size of a client's message with data, in bytes.
-const LARGEST_MESSAGE: usize = 256 << 20;
+const MAX_MESSAGE_BYTES: usize = 256 << 20;
 /// Maximum number of concurrent streams on a connection.
-const STREAMS_OF_ONE: u32 = 256;
+const MAX_STREAMS_PER_CONNECTION: u32 = 256;
 /// Flow control window of a stream, in bytes.
-const WINDOW: u32 = 8 << 20;
+const WINDOW_BYTES: u32 = 8 << 20;
 /// Idle time before a keep-alive ping, and the time to answer it.
-const SILENT: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(30));
+const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(30));
 /// Time that running requests get when the server is asked to stop.
-const GRACE: Duration = Duration::from_secs(5);
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
 /// Options of a server.
 #[derive(Clone)]
@@ -130,18 +130,18 @@ async fn run(roots: Roots, options: &ServerOptions, ready: impl FnOnce(&str)) ->
             .max_encoding_message_size(usize::MAX)
     };
     let front = Front {
-        small: taking(LARGEST_REQUEST),
-        large: taking(LARGEST_MESSAGE),
+        small: taking(MAX_REQUEST_BYTES),
+        large: taking(MAX_MESSAGE_BYTES),
         token: options.token.clone().map(Arc::new),
         log: options.log.clone(),
     };
     let mut server = Server::builder()
-        .max_concurrent_streams(STREAMS_OF_ONE)
-        .initial_stream_window_size(WINDOW)
-        .initial_connection_window_size(WINDOW * 2)
+        .max_concurrent_streams(MAX_STREAMS_PER_CONNECTION)
+        .initial_stream_window_size(WINDOW_BYTES)
+        .initial_connection_window_size(WINDOW_BYTES * 2)
         .max_frame_size((1 << 20) as u32)
-        .http2_keepalive_interval(Some(SILENT.0))
-        .http2_keepalive_timeout(Some(SILENT.1));
+        .http2_keepalive_interval(Some(KEEPALIVE.0))
+        .http2_keepalive_timeout(Some(KEEPALIVE.1));
     if tls {
         let (certificate, key) =
             options.identity.as_ref().ok_or_else(|| Error::invalid("TLS needs a certificate and its key"))?;
@@ -159,7 +159,7 @@ async fn run(roots: Roots, options: &ServerOptions, ready: impl FnOnce(&str)) ->
         () = Signals::wait() => {
             stop.send_replace(true);
             // Requests that take longer are aborted.
-            match tokio::time::timeout(GRACE, serving).await {
+            match tokio::time::timeout(SHUTDOWN_GRACE, serving).await {
                 Ok(ended) => ended,
                 Err(_) => return Ok(()),
             }

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Maximum number of cached files.
-const KEPT: usize = 128;
+const MAX_CACHED_FILES: usize = 128;
 
 /// The file's name, the epoch of its store, and whether it is growing.
 type Key = (String, Option<u64>, bool);
@@ -17,7 +17,7 @@ type Key = (String, Option<u64>, bool);
 #[derive(Debug)]
 pub(super) struct OpenFiles {
     pub(super) roots: Roots,
-    kept: Mutex<HashMap<Key, (String, File)>>,
+    cached: Mutex<HashMap<Key, (String, File)>>,
 }
 
 /// Checks that a file still has the version that the client knows.
@@ -32,11 +32,11 @@ pub(super) fn check_version(now: &str, known: Option<&str>) -> Result<()> {
 
 impl OpenFiles {
     pub(super) fn new(roots: Roots) -> Self {
-        Self { roots, kept: Mutex::default() }
+        Self { roots, cached: Mutex::default() }
     }
 
-    fn kept(&self) -> MutexGuard<'_, HashMap<Key, (String, File)>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn cached(&self) -> MutexGuard<'_, HashMap<Key, (String, File)>> {
+        self.cached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the file with a name in its present state, and its version. `growing` is for a file that is
@@ -45,7 +45,7 @@ impl OpenFiles {
         let found = self.roots.open(name)?;
         let version = version(&found.file);
         let key = (name.to_owned(), epoch, growing);
-        if let Some((known, file)) = self.kept().get(&key)
+        if let Some((known, file)) = self.cached().get(&key)
             && *known == version
         {
             return Ok((file.clone(), version));
@@ -67,17 +67,17 @@ impl OpenFiles {
                 File::from_source(Arc::new(file), Some(found.path), &options)?
             }
         };
-        let mut kept = self.kept();
-        if kept.len() >= KEPT {
-            kept.clear();
+        let mut cached = self.cached();
+        if cached.len() >= MAX_CACHED_FILES {
+            cached.clear();
         }
-        kept.insert(key, (version.clone(), file.clone()));
+        cached.insert(key, (version.clone(), file.clone()));
         Ok((file, version))
     }
 
     /// Removes all cached files with a name: the next request opens it again.
     pub(super) fn forget(&self, name: &str) {
-        self.kept().retain(|(kept, _, _), _| kept != name);
+        self.cached().retain(|(cached, _, _), _| cached != name);
     }
 
     /// Returns the error without the paths of this machine.

@@ -18,35 +18,35 @@ use tokio::time::Sleep;
 /// Maximum number of connections of a server.
 const MAX_CONNECTIONS: usize = 512;
 /// Maximum number of connections of one peer. All connections over a Unix socket count as one peer.
-const MAX_OF_ONE: usize = 256;
+const MAX_CONNECTIONS_PER_PEER: usize = 256;
 /// Time limit for a connection to be authorised.
-const UNTIL_ALLOWED: Duration = Duration::from_secs(10);
+const AUTHORIZATION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// All connections.
 #[derive(Debug, Default)]
 pub(super) struct Peers {
-    open: Mutex<Open>,
+    open: Mutex<ConnectionCounts>,
     freed: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Open {
+struct ConnectionCounts {
     count: usize,
     of: HashMap<Option<IpAddr>, usize>,
     /// Connections that are not authorised yet, the oldest first.
-    waiting: VecDeque<Arc<State>>,
+    waiting: VecDeque<Arc<ConnectionState>>,
 }
 
 /// The state of a connection.
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct ConnectionState {
     peer: Option<IpAddr>,
     allowed: AtomicBool,
     closed: AtomicBool,
     reader: AtomicWaker,
 }
 
-impl State {
+impl ConnectionState {
     /// Marks the connection as authorised.
     pub(super) fn allow(&self) {
         self.allowed.store(true, Ordering::Release);
@@ -60,26 +60,26 @@ impl State {
 
 /// The place of a connection, freed on drop.
 #[derive(Debug)]
-pub(super) struct Ticket {
-    state: Arc<State>,
+pub(super) struct ConnectionPermit {
+    state: Arc<ConnectionState>,
     peers: Arc<Peers>,
     until: Option<Pin<Box<Sleep>>>,
 }
 
 impl Peers {
-    fn open(&self) -> MutexGuard<'_, Open> {
+    fn open(&self) -> MutexGuard<'_, ConnectionCounts> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns a place for a connection of a peer; `None` if the peer has the maximum number of authorised
     /// ones. Waits if all places are taken by authorised connections.
-    pub(super) async fn admit(self: &Arc<Self>, peer: Option<IpAddr>) -> Option<Ticket> {
+    pub(super) async fn admit(self: &Arc<Self>, peer: Option<IpAddr>) -> Option<ConnectionPermit> {
         loop {
             let freed = self.freed.notified();
             {
                 let mut open = self.open();
                 open.waiting.retain(|state| !state.allowed.load(Ordering::Acquire));
-                if open.of.get(&peer).is_some_and(|count| *count >= MAX_OF_ONE)
+                if open.of.get(&peer).is_some_and(|count| *count >= MAX_CONNECTIONS_PER_PEER)
                     && !open.give_up(|state| state.peer == peer)
                 {
                     return None;
@@ -92,8 +92,8 @@ impl Peers {
         }
     }
 
-    fn enter(self: &Arc<Self>, open: &mut Open, peer: Option<IpAddr>) -> Ticket {
-        let state = Arc::new(State {
+    fn enter(self: &Arc<Self>, open: &mut ConnectionCounts, peer: Option<IpAddr>) -> ConnectionPermit {
+        let state = Arc::new(ConnectionState {
             peer,
             allowed: AtomicBool::new(false),
             closed: AtomicBool::new(false),
@@ -102,14 +102,14 @@ impl Peers {
         open.count += 1;
         *open.of.entry(peer).or_default() += 1;
         open.waiting.push_back(Arc::clone(&state));
-        let until = Some(Box::pin(tokio::time::sleep(UNTIL_ALLOWED)));
-        Ticket { state, peers: Arc::clone(self), until }
+        let until = Some(Box::pin(tokio::time::sleep(AUTHORIZATION_TIMEOUT)));
+        ConnectionPermit { state, peers: Arc::clone(self), until }
     }
 }
 
-impl Open {
+impl ConnectionCounts {
     /// Closes the longest-waiting connection that fits; its place is free at once.
-    fn give_up(&mut self, fits: impl Fn(&State) -> bool) -> bool {
+    fn give_up(&mut self, fits: impl Fn(&ConnectionState) -> bool) -> bool {
         let Some(at) = self.waiting.iter().position(|state| fits(state)) else { return false };
         if let Some(state) = self.waiting.remove(at) {
             self.leave(state.peer);
@@ -129,9 +129,9 @@ impl Open {
     }
 }
 
-impl Ticket {
+impl ConnectionPermit {
     /// Returns the state of the connection, for its requests.
-    pub(super) fn state(&self) -> Arc<State> {
+    pub(super) fn state(&self) -> Arc<ConnectionState> {
         Arc::clone(&self.state)
     }
 
@@ -150,7 +150,7 @@ impl Ticket {
     }
 }
 
-impl Drop for Ticket {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         let mut open = self.peers.open();
         open.waiting.retain(|state| !Arc::ptr_eq(state, &self.state));
@@ -172,7 +172,7 @@ mod tests {
         Some(IpAddr::from([10, 0, 0, number]))
     }
 
-    async fn ended(ticket: &mut Ticket) -> bool {
+    async fn ended(ticket: &mut ConnectionPermit) -> bool {
         poll_fn(|context| Poll::Ready(ticket.poll_end(context))).await
     }
 
@@ -202,7 +202,7 @@ mod tests {
         run(async {
             let peers = Arc::new(Peers::default());
             let mut held = Vec::new();
-            for _ in 0..MAX_OF_ONE {
+            for _ in 0..MAX_CONNECTIONS_PER_PEER {
                 let ticket = peers.admit(peer(1)).await.unwrap();
                 ticket.state().allow();
                 held.push(ticket);

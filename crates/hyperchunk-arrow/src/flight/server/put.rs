@@ -1,11 +1,11 @@
 //! Writing tables from clients: a new file, or rows appended to a sharded store.
 
 use super::opened::OpenFiles;
-use super::service::Sent;
+use super::service::StreamItem;
 use crate::dual::{DualOptions, DualWriter};
 use crate::flight::query::{self, Query};
 use crate::flight::status;
-use crate::values::{Ends, Target, write_column};
+use crate::values::{ElementEncoder, HeapTarget, write_column};
 use arrow_array::{Array, RecordBatch};
 use arrow_flight::decode::FlightRecordBatchStream;
 use arrow_flight::error::FlightError;
@@ -28,11 +28,11 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tonic::{Status, Streaming};
 
 /// Target size of chunks of new datasets, in bytes.
-const CHUNK: u64 = 1 << 20;
+const CHUNK_BYTES: u64 = 1 << 20;
 
 /// A write request.
 #[derive(Debug)]
-struct Put {
+struct PutRequest {
     file: String,
     table: String,
     mode: Mode,
@@ -60,10 +60,10 @@ enum Mode {
     Append,
 }
 
-impl Put {
+impl PutRequest {
     fn parse(descriptor: &FlightDescriptor) -> Result<Self> {
         if descriptor.r#type() != DescriptorType::Cmd {
-            let Query { file, table, .. } = Query::of_descriptor(descriptor)?;
+            let Query { file, table, .. } = Query::from_descriptor(descriptor)?;
             return Ok(Self { file, table, mode: Mode::Any, kind: None });
         }
         let wrong = |what: &str| Error::invalid(format!("the request makes no sense: {what}"));
@@ -114,7 +114,7 @@ fn columns(schema: &SchemaRef) -> Result<Vec<Column>> {
             let name = crate::flight::names::shortened(name);
             return Err(Error::invalid(format!("no dataset, or no second one, can have the name {name:?}")));
         }
-        let (datatype, cell) = crate::datatype_of(field)?;
+        let (datatype, cell) = crate::datatype_from_field(field)?;
         Ok(Column { datatype, cell })
     });
     let made = made.collect::<Result<Vec<_>>>()?;
@@ -126,13 +126,13 @@ pub(super) async fn put(
     files: Arc<OpenFiles>,
     mut messages: Streaming<FlightData>,
     turn: OwnedSemaphorePermit,
-) -> std::result::Result<mpsc::Receiver<Sent<PutResult>>, Status> {
+) -> std::result::Result<mpsc::Receiver<StreamItem<PutResult>>, Status> {
     let first = messages.message().await?;
     let first = first.ok_or_else(|| Status::invalid_argument("no message came"))?;
     let descriptor = first.flight_descriptor.clone();
     let descriptor =
         descriptor.ok_or_else(|| Status::invalid_argument("the first message has no descriptor"))?;
-    let put = Put::parse(&descriptor).map_err(|error| status::status(&error))?;
+    let put = PutRequest::parse(&descriptor).map_err(|error| status::status(&error))?;
     let (batches, from_client) = mpsc::channel::<Result<Option<RecordBatch>>>(1);
     let (results, to_client) = mpsc::channel(2);
     tokio::spawn(async move {
@@ -210,7 +210,7 @@ impl Batches {
     }
 }
 
-fn write(files: &OpenFiles, put: &Put, batches: &mut Batches) -> Result<Value> {
+fn write(files: &OpenFiles, put: &PutRequest, batches: &mut Batches) -> Result<Value> {
     let path = files.roots.for_new(&put.file)?;
     let is_store = store_folder(&path).is_dir();
     let there = path.exists();
@@ -238,7 +238,7 @@ fn write(files: &OpenFiles, put: &Put, batches: &mut Batches) -> Result<Value> {
 /// Returns the number of rows in a chunk.
 fn chunk_rows(column: &Column) -> u64 {
     let row = column.cell.iter().fold(column.datatype.size, |size, dim| size.saturating_mul(*dim));
-    (CHUNK / row.max(1)).clamp(1, 1 << 20)
+    (CHUNK_BYTES / row.max(1)).clamp(1, 1 << 20)
 }
 
 /// Checks for nulls that a dataset of the column's type cannot store.
@@ -255,7 +255,7 @@ fn check_schema(batch: &RecordBatch, schema: &SchemaRef) -> Result<()> {
 }
 
 /// Writes a new file, which gets its name when all rows are written.
-fn new_file(put: &Put, path: &Path, batches: &mut Batches) -> Result<Value> {
+fn new_file(put: &PutRequest, path: &Path, batches: &mut Batches) -> Result<Value> {
     let groups = put.groups()?;
     let batch = batches.first()?;
     columns(&batch.schema())?;
@@ -279,7 +279,7 @@ fn new_dual(writer: &DualWriter, mut batch: RecordBatch, batches: &mut Batches) 
     let schema = batch.schema();
     let mut write = || loop {
         check_schema(&batch, &schema)?;
-        writer.append_of(&batch, None)?;
+        writer.append_first(&batch, None)?;
         match batches.next()? {
             Some(next) => batch = next,
             None => return writer.close(),
@@ -357,15 +357,15 @@ fn new_hdf5(
 }
 
 /// The columns of a table in a store.
-struct Stored {
+struct StoreTable {
     log: LogWriter,
     /// For each column its number in the log, and the conversion of its values to elements.
-    columns: Vec<(u32, Target)>,
+    columns: Vec<(u32, ElementEncoder)>,
     /// A writer for values of variable length, of which there are none.
     spare: Writer,
 }
 
-impl Stored {
+impl StoreTable {
     fn new(log: LogWriter, definitions: &[Definition], schema: &SchemaRef) -> Result<Self> {
         let columns = definitions.iter().zip(schema.fields()).map(|(definition, field)| {
             if definition.datatype.has_vlen() || definition.datatype.has_reference() {
@@ -375,7 +375,7 @@ impl Stored {
                 return Err(Error::unsupported(message));
             }
             let cell = definition.dims.get(1..).unwrap_or_default();
-            let target = Target::of_rows(&definition.datatype, cell, field.data_type())?;
+            let target = ElementEncoder::for_rows(&definition.datatype, cell, field.data_type())?;
             Ok((log.define(definition)?, target))
         });
         let columns = columns.collect::<Result<Vec<_>>>()?;
@@ -395,14 +395,14 @@ impl Stored {
             let size =
                 array.len().checked_mul(target.size).ok_or_else(|| Error::limit("a batch beyond memory"))?;
             bytes.resize(size, 0);
-            target.rows(array, &mut bytes, &Ends { writer: &self.spare, attribute: false })?;
+            target.rows(array, &mut bytes, &HeapTarget { writer: &self.spare, attribute: false })?;
             self.log.append(*number, &bytes)?;
         }
         Ok(())
     }
 }
 
-fn all(stored: &Stored, mut batch: RecordBatch, batches: &mut Batches) -> Result<(u64, Ticket)> {
+fn all(stored: &StoreTable, mut batch: RecordBatch, batches: &mut Batches) -> Result<(u64, Ticket)> {
     let schema = batch.schema();
     let mut rows = 0;
     loop {
@@ -415,7 +415,7 @@ fn all(stored: &Stored, mut batch: RecordBatch, batches: &mut Batches) -> Result
     }
 }
 
-fn path_of(put: &Put, field: &Field) -> Result<String> {
+fn column_path(put: &PutRequest, field: &Field) -> Result<String> {
     let groups = put.groups()?;
     let mut path: String = groups.iter().map(|group| format!("/{group}")).collect();
     path.push('/');
@@ -424,13 +424,13 @@ fn path_of(put: &Put, field: &Field) -> Result<String> {
 }
 
 /// Creates a store, with the table's rows as its first epoch.
-fn new_store(put: &Put, path: &Path, batches: &mut Batches) -> Result<Value> {
+fn new_store(put: &PutRequest, path: &Path, batches: &mut Batches) -> Result<Value> {
     let batch = batches.first()?;
     let schema = batch.schema();
     let definitions = schema.fields().iter().zip(columns(&schema)?).map(|(field, column)| {
         let mut dims = vec![0];
         dims.extend_from_slice(&column.cell);
-        let mut definition = Definition::new(path_of(put, field)?, column.datatype, dims);
+        let mut definition = Definition::new(column_path(put, field)?, column.datatype, dims);
         if let Some(first) = definition.max.first_mut() {
             *first = None;
         }
@@ -442,7 +442,7 @@ fn new_store(put: &Put, path: &Path, batches: &mut Batches) -> Result<Value> {
     options.statistics = true;
     options.known = Some(fresh.known.clone());
     let write = || {
-        let stored = Stored::new(LogWriter::create(path, &options)?, &definitions, &schema)?;
+        let stored = StoreTable::new(LogWriter::create(path, &options)?, &definitions, &schema)?;
         let (rows, ticket) = all(&stored, batch, batches)?;
         finish(path, ticket, rows)
     };
@@ -455,7 +455,7 @@ fn new_store(put: &Put, path: &Path, batches: &mut Batches) -> Result<Value> {
 }
 
 /// Appends rows to a store's table.
-fn append(put: &Put, path: &Path, batches: &mut Batches) -> Result<Value> {
+fn append(put: &PutRequest, path: &Path, batches: &mut Batches) -> Result<Value> {
     let batch = batches.first()?;
     let schema = batch.schema();
     let (known, definitions) = attach(path)?;
@@ -466,7 +466,7 @@ fn append(put: &Put, path: &Path, batches: &mut Batches) -> Result<Value> {
     });
     let count = within.count();
     let chosen = schema.fields().iter().map(|field| {
-        let path = path_of(put, field)?;
+        let path = column_path(put, field)?;
         let found = definitions.iter().find(|(known, _)| known == path.as_bytes());
         found
             .map(|(_, definition)| definition.clone())
@@ -482,7 +482,7 @@ fn append(put: &Put, path: &Path, batches: &mut Batches) -> Result<Value> {
     let mut options = WriterOptions::default();
     options.statistics = true;
     options.known = known;
-    let stored = Stored::new(LogWriter::create(path, &options)?, &chosen, &schema)?;
+    let stored = StoreTable::new(LogWriter::create(path, &options)?, &chosen, &schema)?;
     let (rows, ticket) = all(&stored, batch, batches)?;
     finish(path, ticket, rows)
 }

@@ -1,6 +1,6 @@
 //! The methods of Flight.
 
-use super::frames::{Carried, FrameBody};
+use super::frames::{FrameBody, FrameBodySlot};
 use super::listen::Peer;
 use super::memory::Memory;
 use super::opened::OpenFiles;
@@ -27,15 +27,15 @@ use tonic::transport::server::TlsConnectInfo;
 use tonic::{Code, Request, Response, Status, Streaming};
 
 /// Time limit for a request to wait for its turn.
-const TURN: Duration = Duration::from_secs(30);
+const TURN_TIMEOUT: Duration = Duration::from_secs(30);
 /// Number of messages queued for the client.
-const AHEAD: usize = 1;
+const QUEUED_MESSAGES: usize = 1;
 /// Maximum number of concurrent writing clients.
-const WRITERS: usize = 4;
+const MAX_WRITERS: usize = 4;
 
 type Answers<T> = Pin<Box<dyn Stream<Item = std::result::Result<T, Status>> + Send>>;
 /// An item for a client; `None` at a successful end.
-pub(super) type Sent<T> = std::result::Result<Option<T>, Status>;
+pub(super) type StreamItem<T> = std::result::Result<Option<T>, Status>;
 
 /// The state shared by all requests.
 pub(super) struct Flight {
@@ -53,16 +53,16 @@ pub(super) struct Flight {
 }
 
 /// Sends items to a client that may be slow, or gone.
-pub(super) struct Giver<T> {
-    to: mpsc::Sender<Sent<T>>,
+pub(super) struct BatchSender<T> {
+    to: mpsc::Sender<StreamItem<T>>,
     patience: Duration,
     runtime: Handle,
     memory: Memory,
 }
 
-impl<T> Giver<T> {
+impl<T> BatchSender<T> {
     /// Sends an item; waits until there is room in the client's queue.
-    pub(super) fn give(&self, value: T) -> Result<()> {
+    pub(super) fn send(&self, value: T) -> Result<()> {
         let sent = self.runtime.block_on(tokio::time::timeout(self.patience, self.to.send(Ok(Some(value)))));
         match sent {
             Ok(Ok(())) => Ok(()),
@@ -90,7 +90,7 @@ fn gone() -> Error {
     Error::new(ErrorKind::Io, "the client is gone")
 }
 
-fn torn_down() -> Status {
+fn aborted() -> Status {
     Status::internal("the request was torn down")
 }
 
@@ -115,7 +115,7 @@ impl Flight {
             writable: options.writable,
             turns: Arc::new(Semaphore::new(options.streams.max(1))),
             memory: Memory::new(),
-            writers: Arc::new(Semaphore::new(WRITERS)),
+            writers: Arc::new(Semaphore::new(MAX_WRITERS)),
             patience: options.patience,
             log: options.log.clone(),
             mapped: !tls,
@@ -123,9 +123,9 @@ impl Flight {
     }
 
     async fn turn(turns: &Arc<Semaphore>) -> std::result::Result<OwnedSemaphorePermit, Status> {
-        match tokio::time::timeout(TURN, Arc::clone(turns).acquire_owned()).await {
+        match tokio::time::timeout(TURN_TIMEOUT, Arc::clone(turns).acquire_owned()).await {
             Ok(Ok(turn)) => Ok(turn),
-            Ok(Err(_)) => Err(torn_down()),
+            Ok(Err(_)) => Err(aborted()),
             Err(_) => Err(Status::unavailable("too many requests at once: try again")),
         }
     }
@@ -147,7 +147,7 @@ impl Flight {
             drop(turn);
             done
         });
-        let done = done.await.map_err(|_| torn_down())?;
+        let done = done.await.map_err(|_| aborted())?;
         drop(wanted);
         done
     }
@@ -156,27 +156,27 @@ impl Flight {
     async fn stream<T: Send + 'static>(
         &self,
         what: String,
-        work: impl FnOnce(&OpenFiles, &Giver<T>) -> Result<()> + Send + 'static,
-    ) -> std::result::Result<mpsc::Receiver<Sent<T>>, Status> {
+        work: impl FnOnce(&OpenFiles, &BatchSender<T>) -> Result<()> + Send + 'static,
+    ) -> std::result::Result<mpsc::Receiver<StreamItem<T>>, Status> {
         let turn = Self::turn(&self.turns).await?;
-        let (to, from) = mpsc::channel(AHEAD);
+        let (to, from) = mpsc::channel(QUEUED_MESSAGES);
         let files = Arc::clone(&self.files);
         let memory = self.memory.clone();
-        let giver = Giver { to, patience: self.patience, runtime: Handle::current(), memory };
+        let sender = BatchSender { to, patience: self.patience, runtime: Handle::current(), memory };
         let log = self.log.clone();
         tokio::task::spawn_blocking(move || {
-            let to = giver.to.clone();
+            let to = sender.to.clone();
             let ask: Ask = Arc::new(move || to.is_closed());
-            let done = catch_unwind(AssertUnwindSafe(|| with_interrupt(Some(ask), || work(&files, &giver))));
+            let done = catch_unwind(AssertUnwindSafe(|| with_interrupt(Some(ask), || work(&files, &sender))));
             let end = match done {
                 Ok(Ok(())) => Ok(None),
                 Ok(Err(error)) => Err(status::status(&files.without_paths(&error))),
-                Err(_) => Err(torn_down()),
+                Err(_) => Err(aborted()),
             };
             if let (Some(log), Err(status)) = (&log, &end) {
                 log(&format!("{what} failed: {}", status.message()));
             }
-            let last = giver.runtime.block_on(tokio::time::timeout(giver.patience, giver.to.send(end)));
+            let last = sender.runtime.block_on(tokio::time::timeout(sender.patience, sender.to.send(end)));
             // The receiver has gone.
             drop(last);
             drop(turn);
@@ -186,14 +186,14 @@ impl Flight {
 }
 
 /// Returns the items as a stream that ends in an error unless it was complete.
-fn answers<T: Send + 'static>(from: mpsc::Receiver<Sent<T>>) -> Answers<T> {
+fn answers<T: Send + 'static>(from: mpsc::Receiver<StreamItem<T>>) -> Answers<T> {
     Box::pin(unfold(Some(from), |from| async move {
         let mut from = from?;
         match from.recv().await {
             Some(Ok(Some(value))) => Some((Ok(value), Some(from))),
             Some(Ok(None)) => None,
             Some(Err(status)) => Some((Err(status), None)),
-            None => Some((Err(torn_down()), None)),
+            None => Some((Err(aborted()), None)),
         }
     }))
 }
@@ -231,8 +231,8 @@ impl FlightService for Flight {
         request: Request<Criteria>,
     ) -> std::result::Result<Response<Self::ListFlightsStream>, Status> {
         let expression = request.into_inner().expression;
-        let listed = self.stream("ListFlights".into(), move |files, giver| {
-            tables::list(files, &expression, &mut |info| giver.give(info))
+        let listed = self.stream("ListFlights".into(), move |files, sender| {
+            tables::list(files, &expression, &mut |info| sender.send(info))
         });
         Ok(Response::new(answers(listed.await?)))
     }
@@ -244,7 +244,7 @@ impl FlightService for Flight {
         let local = is_local(&request);
         let descriptor = request.into_inner();
         let info = self.answer(move |files| {
-            let query = Query::of_descriptor(&descriptor)?;
+            let query = Query::from_descriptor(&descriptor)?;
             tables::info(files, &query, Some(descriptor), local)
         });
         Ok(Response::new(info.await?))
@@ -262,7 +262,7 @@ impl FlightService for Flight {
         request: Request<FlightDescriptor>,
     ) -> std::result::Result<Response<SchemaResult>, Status> {
         let descriptor = request.into_inner();
-        let schema = self.answer(move |files| tables::schema(files, &Query::of_descriptor(&descriptor)?));
+        let schema = self.answer(move |files| tables::schema(files, &Query::from_descriptor(&descriptor)?));
         Ok(Response::new(SchemaResult { schema: schema.await? }))
     }
 
@@ -272,14 +272,14 @@ impl FlightService for Flight {
     ) -> std::result::Result<Response<Self::DoGetStream>, Status> {
         let ticket = request.into_inner().ticket;
         let mapped = self.mapped;
-        let sent = self.stream("DoGet".into(), move |files, giver| {
+        let sent = self.stream("DoGet".into(), move |files, sender| {
             let query = Query::parse(&ticket)?;
-            tables::get(files, &query, mapped, giver)
+            tables::get(files, &query, mapped, sender)
         });
         let body = FrameBody::new(sent.await?);
         let mut response: Response<Self::DoGetStream> =
             Response::new(Box::pin(futures_util::stream::empty()));
-        response.extensions_mut().insert(Carried::new(body));
+        response.extensions_mut().insert(FrameBodySlot::new(body));
         Ok(response)
     }
 
@@ -310,13 +310,13 @@ impl FlightService for Flight {
             while let Ok(Some(_)) = messages.message().await {}
             stop.send_replace(true);
         });
-        let sent = self.stream("DoExchange".into(), move |files, giver| {
-            follow::follow(files, &descriptor, giver, &stopped)
+        let sent = self.stream("DoExchange".into(), move |files, sender| {
+            follow::follow(files, &descriptor, sender, &stopped)
         });
         let body = FrameBody::new(sent.await?);
         let mut response: Response<Self::DoExchangeStream> =
             Response::new(Box::pin(futures_util::stream::empty()));
-        response.extensions_mut().insert(Carried::new(body));
+        response.extensions_mut().insert(FrameBodySlot::new(body));
         Ok(response)
     }
 
@@ -325,8 +325,8 @@ impl FlightService for Flight {
         request: Request<Action>,
     ) -> std::result::Result<Response<Self::DoActionStream>, Status> {
         let action = request.into_inner();
-        let done = self.stream("DoAction".into(), move |files, giver| {
-            actions::run(files, &action.r#type, &action.body, &mut |body| giver.give(ActionResult { body }))
+        let done = self.stream("DoAction".into(), move |files, sender| {
+            actions::run(files, &action.r#type, &action.body, &mut |body| sender.send(ActionResult { body }))
         });
         Ok(Response::new(answers(done.await?)))
     }
@@ -335,7 +335,7 @@ impl FlightService for Flight {
         &self,
         _: Request<Empty>,
     ) -> std::result::Result<Response<Self::ListActionsStream>, Status> {
-        let known = actions::KNOWN.map(|(name, description)| {
+        let known = actions::ACTIONS.map(|(name, description)| {
             Ok(ActionType { r#type: name.to_owned(), description: description.to_owned() })
         });
         Ok(Response::new(Box::pin(futures_util::stream::iter(known))))

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Interval at which waiting code checks for a signal.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-static CAME: AtomicBool = AtomicBool::new(false);
+static RECEIVED: AtomicBool = AtomicBool::new(false);
 
 /// Guard that catches SIGINT and SIGTERM while it exists.
 pub struct Signals {
@@ -16,8 +16,8 @@ pub struct Signals {
 }
 
 #[cfg(unix)]
-extern "C" fn came(_: libc::c_int) {
-    CAME.store(true, Ordering::Relaxed);
+extern "C" fn on_signal(_: libc::c_int) {
+    RECEIVED.store(true, Ordering::Relaxed);
 }
 
 impl fmt::Debug for Signals {
@@ -30,7 +30,7 @@ impl Signals {
     /// Installs the handlers. Only one guard may exist at a time.
     #[must_use]
     pub fn listen() -> Self {
-        CAME.store(false, Ordering::Relaxed);
+        RECEIVED.store(false, Ordering::Relaxed);
         Self {
             #[cfg(unix)]
             before: [libc::SIGINT, libc::SIGTERM].map(|signal| (signal, replace(signal, &handler()))),
@@ -39,38 +39,38 @@ impl Signals {
 
     /// Returns whether a signal was received.
     #[must_use]
-    pub fn came(&self) -> bool {
-        has_come()
+    pub fn received(&self) -> bool {
+        is_received()
     }
 
     /// Waits for a signal or a timeout; returns whether a signal was received.
     #[must_use]
     pub fn wait_for(&self, mut time: Duration) -> bool {
-        while !has_come() && !time.is_zero() {
-            let step = time.min(LOOK_EVERY);
+        while !is_received() && !time.is_zero() {
+            let step = time.min(POLL_INTERVAL);
             std::thread::sleep(step);
             time -= step;
         }
-        has_come()
+        is_received()
     }
 
     /// Waits for a signal.
     pub(super) async fn wait() {
-        while !has_come() {
-            tokio::time::sleep(LOOK_EVERY).await;
+        while !is_received() {
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 }
 
-fn has_come() -> bool {
-    CAME.load(Ordering::Relaxed) || hyperchunk::io::is_interrupted()
+fn is_received() -> bool {
+    RECEIVED.load(Ordering::Relaxed) || hyperchunk::io::is_interrupted()
 }
 
 #[cfg(unix)]
 fn handler() -> libc::sigaction {
     // SAFETY: all its fields are numbers and pointers, for which zeros mean nothing set.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    action.sa_sigaction = came as extern "C" fn(libc::c_int) as usize;
+    action.sa_sigaction = on_signal as extern "C" fn(libc::c_int) as usize;
     action.sa_flags = libc::SA_RESTART;
     action
 }

@@ -3,7 +3,7 @@
 use super::frames::{Encoder, Message};
 use super::memory::row_bytes;
 use super::opened::{OpenFiles, check_version};
-use super::service::{Giver, criteria};
+use super::service::{BatchSender, criteria};
 use crate::flight::query::{self, Query};
 use crate::view::{Table, TableOptions};
 use arrow_array::{RecordBatch, RecordBatchOptions};
@@ -18,15 +18,15 @@ use serde_json::json;
 use std::sync::Arc;
 
 /// Target size of a message's columns in bytes, unless a row is larger.
-const MESSAGE: usize = 4 << 20;
+const MESSAGE_BYTES: usize = 4 << 20;
 /// Number of bytes of columns that are read at once: each running response holds a small multiple of it, even
 /// for a slow client.
-const READ: u64 = 4 << 20;
+const READ_BYTES: u64 = 4 << 20;
 /// Maximum number of tables listed for a file.
-const MOST_TABLES: usize = 10_000;
+const MAX_TABLES: usize = 10_000;
 
 /// A requested table.
-pub(super) struct Asked {
+pub(super) struct RequestedTable {
     /// All columns that are sent or used by the filter.
     table: Table,
     /// The schema that is sent.
@@ -39,7 +39,7 @@ pub(super) struct Asked {
     object: Object,
 }
 
-impl Asked {
+impl RequestedTable {
     pub(super) fn new(files: &OpenFiles, query: &Query, mapped: bool, growing: bool) -> Result<Self> {
         let (file, version) = files.open(&query.file, query.epoch, growing)?;
         check_version(&version, query.version.as_deref())?;
@@ -47,7 +47,7 @@ impl Asked {
         let mut options = TableOptions {
             // With a filter, this process reads the data itself, and a truncated mapping would kill it.
             mapped: mapped && query.predicate.is_none(),
-            read_bytes: Some(READ),
+            read_bytes: Some(READ_BYTES),
             ..query.options()
         };
         let choosing = query.predicate.as_ref().map(|predicate| predicate.columns()).unwrap_or_default();
@@ -56,8 +56,8 @@ impl Asked {
             options.columns =
                 Some(columns.iter().cloned().chain(others.map(|name| (*name).to_owned())).collect());
         }
-        let table = Table::of_object(&object, &options)?;
-        let table = query.rows_of(&table)?;
+        let table = Table::from_object(&object, &options)?;
+        let table = query.select_rows(&table)?;
         if let Some(predicate) = &query.predicate {
             predicate.check(&table.schema())?;
         }
@@ -93,14 +93,14 @@ impl Asked {
                 _ => self.without_predicate().each(give),
             };
         }
-        for rows in predicate.kept(&self.table)? {
+        for rows in predicate.candidate_rows(&self.table)? {
             done = rows.start;
             let mut scan = self.table.slice(rows)?.scan(&first, &wanted)?;
             while let Some(part) = scan.next_part()? {
                 done += part.first().num_rows() as u64;
                 let chosen = predicate.evaluate(part.first())?;
                 // Other columns are not read for parts without matching rows.
-                give(part.chosen(Some(&chosen))?, done)?;
+                give(part.filter(Some(&chosen))?, done)?;
             }
         }
         Ok(())
@@ -141,7 +141,7 @@ pub(super) fn parts(batch: &RecordBatch) -> impl Iterator<Item = RecordBatch> + 
         .iter()
         .map(|column| column.to_data().get_slice_memory_size().unwrap_or(0))
         .sum::<usize>();
-    let messages = size.div_ceil(MESSAGE).clamp(1, rows.max(1));
+    let messages = size.div_ceil(MESSAGE_BYTES).clamp(1, rows.max(1));
     let step = rows.div_ceil(messages).max(1);
     // Multiples of 64 rows: bits that are not aligned would have to be copied.
     let step = if step > 64 { step.next_multiple_of(64) } else { step };
@@ -157,7 +157,7 @@ fn schema_bytes(schema: &Schema) -> Result<Bytes> {
 
 /// Returns the schema of a query's result.
 pub(super) fn schema(files: &OpenFiles, query: &Query) -> Result<Bytes> {
-    schema_bytes(&Asked::new(files, query, false, false)?.schema)
+    schema_bytes(&RequestedTable::new(files, query, false, false)?.schema)
 }
 
 /// Returns the description of a table. `local` if the client is on this machine.
@@ -167,7 +167,7 @@ pub(super) fn info(
     descriptor: Option<FlightDescriptor>,
     local: bool,
 ) -> Result<FlightInfo> {
-    let asked = Asked::new(files, query, false, false)?;
+    let asked = RequestedTable::new(files, query, false, false)?;
     let mut about = json!({ "v": 1, "file": query.file, "version": asked.version, "rows": asked.rows() });
     if local && let Some(handle) = handle(&asked) {
         about["local"] = handle;
@@ -188,7 +188,7 @@ pub(super) fn info(
 }
 
 /// Returns the locations of columns in a file of this machine, for a client that may open it.
-fn handle(asked: &Asked) -> Option<serde_json::Value> {
+fn handle(asked: &RequestedTable) -> Option<serde_json::Value> {
     let path = asked.file.path()?.to_str()?;
     let base = asked.file.superblock().base;
     let place = |object: &Object| {
@@ -221,17 +221,22 @@ fn handle(asked: &Asked) -> Option<serde_json::Value> {
 }
 
 /// Sends the result of a query.
-pub(super) fn get(files: &OpenFiles, query: &Query, mapped: bool, giver: &Giver<Message>) -> Result<()> {
-    let asked = Asked::new(files, query, mapped, false)?;
-    let _room = giver.reserve(READ.max(row_bytes(&asked.table.schema())))?;
+pub(super) fn get(
+    files: &OpenFiles,
+    query: &Query,
+    mapped: bool,
+    sender: &BatchSender<Message>,
+) -> Result<()> {
+    let asked = RequestedTable::new(files, query, mapped, false)?;
+    let _room = sender.reserve(READ_BYTES.max(row_bytes(&asked.table.schema())))?;
     let mut encoder = Encoder::new(&asked.schema, Bytes::new())?;
     // The client gets the schema before the first batch is read.
     for message in encoder.start()? {
-        giver.give(message)?;
+        sender.send(message)?;
     }
     asked.each(&mut |batch, _| {
         if batch.num_rows() == 0 {
-            return if giver.is_gone() {
+            return if sender.is_gone() {
                 Err(Error::new(ErrorKind::Io, "the client is gone"))
             } else {
                 Ok(())
@@ -240,7 +245,7 @@ pub(super) fn get(files: &OpenFiles, query: &Query, mapped: bool, giver: &Giver<
         encoder.set_mapped(asked.table.mapped_memory());
         for part in parts(&batch) {
             for message in encoder.encode(&part)? {
-                giver.give(message)?;
+                sender.send(message)?;
             }
         }
         Ok(())
@@ -262,7 +267,7 @@ pub(super) fn list(
     let mut left = limit;
     if let Some(file) = file {
         let (opened, _) = files.open(&file, None, false)?;
-        return tables_of(&opened, &file, files, &mut left, give);
+        return list_tables(&opened, &file, files, &mut left, give);
     }
     let mut failed = None;
     files.roots.each(&mut |name| {
@@ -271,7 +276,7 @@ pub(super) fn list(
         }
         // A file that is damaged or not HDF5 has no tables; a request for it returns the reason.
         let Ok((opened, _)) = files.open(name, None, false) else { return true };
-        match tables_of(&opened, name, files, &mut left, give) {
+        match list_tables(&opened, name, files, &mut left, give) {
             Err(error) if error.kind() == ErrorKind::Io => {
                 failed = Some(error);
                 false
@@ -282,7 +287,7 @@ pub(super) fn list(
     failed.map_or(Ok(()), Err)
 }
 
-fn tables_of(
+fn list_tables(
     file: &File,
     name: &str,
     files: &OpenFiles,
@@ -294,7 +299,7 @@ fn tables_of(
     file.walk(&file.root()?.named("/"), b"/", &mut |visit| {
         let Found::Object(object) = visit.found else { return Ok(Next::Enter) };
         let Ok(path) = std::str::from_utf8(visit.path) else { return Ok(Next::Enter) };
-        if found == MOST_TABLES || *left == 0 {
+        if found == MAX_TABLES || *left == 0 {
             return Ok(Next::Stop);
         }
         if object.kind() == ObjectKind::Datatype {

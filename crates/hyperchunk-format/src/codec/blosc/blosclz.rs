@@ -10,19 +10,19 @@ use crate::{Cursor, Error, ErrorKind, Result};
 use std::cell::RefCell;
 
 /// Maximum distance of a near match; a far match adds up to 65,535.
-const NEAR: usize = 8191;
-const FARTHEST: usize = NEAR + 65_535;
+const MAX_NEAR_DISTANCE: usize = 8191;
+const MAX_DISTANCE: usize = MAX_NEAR_DISTANCE + 65_535;
 /// Maximum length of a run of literals, and minimum number of literals at the end of a stream.
-const MOST_LITERALS: usize = 32;
-const LAST_LITERALS: usize = 12;
+const MAX_LITERALS: usize = 32;
+const MIN_LAST_LITERALS: usize = 12;
 /// Shortest match worth an instruction.
-const SHORTEST: usize = 4;
+const MIN_MATCH_BYTES: usize = 4;
 /// Number of bits of a hash.
 const HASH_BITS: u32 = 13;
 
 thread_local! {
     /// Last position of four bytes by hash, plus one.
-    static SEEN: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
+    static HASH_TABLE: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Decompresses `from` into `to`, which must be filled exactly.
@@ -36,7 +36,7 @@ pub(super) fn decompress(from: &[u8], to: &mut [u8]) -> Result<()> {
             let literals = cursor.take(usize::from(instruction).saturating_add(1))?;
             at = copy(literals, to, at)?;
         } else {
-            let (distance, length) = match_of(instruction, &mut cursor)?;
+            let (distance, length) = parse_match(instruction, &mut cursor)?;
             at = repeat(to, at, distance, length)?;
         }
         if cursor.left() == 0 {
@@ -49,7 +49,7 @@ pub(super) fn decompress(from: &[u8], to: &mut [u8]) -> Result<()> {
 
 /// Reads the distance and the length of a match.
 #[inline]
-fn match_of(instruction: u8, cursor: &mut Cursor<'_>) -> Result<(usize, usize)> {
+fn parse_match(instruction: u8, cursor: &mut Cursor<'_>) -> Result<(usize, usize)> {
     let mut length = usize::from(instruction >> 5).saturating_add(2);
     if length == 9 {
         loop {
@@ -61,8 +61,8 @@ fn match_of(instruction: u8, cursor: &mut Cursor<'_>) -> Result<(usize, usize)> 
         }
     }
     let near = usize::from(instruction & 31) << 8 | usize::from(cursor.u8()?);
-    let distance = if near == NEAR {
-        usize::from(u16::from_be_bytes(cursor.array()?)).saturating_add(NEAR)
+    let distance = if near == MAX_NEAR_DISTANCE {
+        usize::from(u16::from_be_bytes(cursor.array()?)).saturating_add(MAX_NEAR_DISTANCE)
     } else {
         near
     };
@@ -114,7 +114,7 @@ fn repeat(to: &mut [u8], at: usize, distance: usize, length: usize) -> Result<us
 
 /// Compresses `from` into `to`; returns the number of bytes, or `None` if they do not fit.
 pub(super) fn compress(from: &[u8], to: &mut [u8]) -> Option<usize> {
-    with_state(&SEEN, |seen| {
+    with_state(&HASH_TABLE, |seen| {
         seen.clear();
         seen.resize(1 << HASH_BITS, 0);
         compress_with(seen, from, to)
@@ -122,7 +122,7 @@ pub(super) fn compress(from: &[u8], to: &mut [u8]) -> Option<usize> {
 }
 
 fn compress_with(seen: &mut [u32], from: &[u8], to: &mut [u8]) -> Option<usize> {
-    let end = from.len().saturating_sub(LAST_LITERALS);
+    let end = from.len().saturating_sub(MIN_LAST_LITERALS);
     let inner = from.get(..end).unwrap_or_default();
     // A stream starts with a literal.
     let (mut at, mut literals, mut written, mut misses) = (1_usize, 0_usize, 0_usize, 0_usize);
@@ -131,16 +131,16 @@ fn compress_with(seen: &mut [u32], from: &[u8], to: &mut [u8]) -> Option<usize> 
         let place = u32::try_from(at).ok()?.saturating_add(1);
         let before = std::mem::replace(seen.get_mut(usize::try_from(hash).ok()?)?, place);
         let before = usize::try_from(before).ok()?.checked_sub(1);
-        let Some(before) = before
-            .filter(|before| at.saturating_sub(*before) <= FARTHEST && four(inner, *before) == Some(here))
-        else {
+        let Some(before) = before.filter(|before| {
+            at.saturating_sub(*before) <= MAX_DISTANCE && four(inner, *before) == Some(here)
+        }) else {
             misses = misses.saturating_add(1);
             at = at.saturating_add(misses / 64).saturating_add(1);
             continue;
         };
         misses = 0;
         let pairs = inner.get(at..)?.iter().zip(inner.get(before..)?);
-        let length = pairs.take_while(|(one, other)| one == other).count().max(SHORTEST);
+        let length = pairs.take_while(|(one, other)| one == other).count().max(MIN_MATCH_BYTES);
         written = put_literals(from.get(literals..at)?, to, written)?;
         written = put_match(at.saturating_sub(before), length, to, written)?;
         at = at.saturating_add(length);
@@ -156,7 +156,7 @@ fn four(bytes: &[u8], at: usize) -> Option<u32> {
 
 /// Writes runs of literals; returns their end.
 fn put_literals(literals: &[u8], to: &mut [u8], mut at: usize) -> Option<usize> {
-    for run in literals.chunks(MOST_LITERALS) {
+    for run in literals.chunks(MAX_LITERALS) {
         at = put(&[u8::try_from(run.len().saturating_sub(1)).ok()?], to, at)?;
         at = put(run, to, at)?;
     }
@@ -166,7 +166,7 @@ fn put_literals(literals: &[u8], to: &mut [u8], mut at: usize) -> Option<usize> 
 /// Writes a match; returns its end.
 fn put_match(distance: usize, length: usize, to: &mut [u8], at: usize) -> Option<usize> {
     let distance = distance.saturating_sub(1);
-    let [high, low] = u16::try_from(distance.min(NEAR)).ok()?.to_be_bytes();
+    let [high, low] = u16::try_from(distance.min(MAX_NEAR_DISTANCE)).ok()?.to_be_bytes();
     let short = length.saturating_sub(2);
     let mut at = put(&[u8::try_from(short.min(7)).ok()? << 5 | high], to, at)?;
     if let Some(mut more) = short.checked_sub(7) {
@@ -177,8 +177,8 @@ fn put_match(distance: usize, length: usize, to: &mut [u8], at: usize) -> Option
         at = put(&[u8::try_from(more).ok()?], to, at)?;
     }
     at = put(&[low], to, at)?;
-    if distance >= NEAR {
-        at = put(&u16::try_from(distance.saturating_sub(NEAR)).ok()?.to_be_bytes(), to, at)?;
+    if distance >= MAX_NEAR_DISTANCE {
+        at = put(&u16::try_from(distance.saturating_sub(MAX_NEAR_DISTANCE)).ok()?.to_be_bytes(), to, at)?;
     }
     Some(at)
 }
@@ -249,9 +249,13 @@ mod tests {
         let mut from: Vec<u8> =
             bytes.chunks(32).flat_map(|run| [&[run.len() as u8 - 1], run].concat()).collect();
         for distance in [8191, 8192, 8193, 10_000, 20_000] {
-            let (near, far) = if distance > NEAR { (NEAR, distance - 1 - NEAR) } else { (distance - 1, 0) };
+            let (near, far) = if distance > MAX_NEAR_DISTANCE {
+                (MAX_NEAR_DISTANCE, distance - 1 - MAX_NEAR_DISTANCE)
+            } else {
+                (distance - 1, 0)
+            };
             from.extend([0x20 | (near >> 8) as u8, near as u8]);
-            if near == NEAR {
+            if near == MAX_NEAR_DISTANCE {
                 from.extend((far as u16).to_be_bytes());
             }
             let start = bytes.len() - distance;

@@ -10,8 +10,8 @@ use crate::{Cursor, Error, Result};
 use std::cell::RefCell;
 
 /// Header sizes of Blosc 1 and Blosc 2.
-const SHORT: usize = 16;
-const LONG: usize = 32;
+const HEADER_BYTES_1: usize = 16;
+const HEADER_BYTES_2: usize = 32;
 
 /// Content of a whole chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,7 +65,8 @@ impl<'a> Chunk<'a> {
         }
         let element = usize::from(element);
         let long = version > 2 && flags & 0x05 == 0x05;
-        let extension: [u8; LONG - SHORT] = if long { cursor.array()? } else { short(flags, version)? };
+        let extension: [u8; HEADER_BYTES_2 - HEADER_BYTES_1] =
+            if long { cursor.array()? } else { short(flags, version)? };
         let [f0, f1, f2, f3, f4, f5, custom, _, m0, m1, m2, m3, m4, m5, more, flags2] = extension;
         refuse(flags2, more)?;
         let (ids, metas) = ([f0, f1, f2, f3, f4, f5], [m0, m1, m2, m3, m4, m5]);
@@ -75,7 +76,7 @@ impl<'a> Chunk<'a> {
         for (id, meta) in slots.collect::<Vec<_>>().into_iter().rev() {
             filters.extend(filter(id, meta, element, item.unwrap_or(element), version)?);
         }
-        let body = bytes.get(if long { LONG } else { SHORT }..).unwrap_or_default();
+        let body = bytes.get(if long { HEADER_BYTES_2 } else { HEADER_BYTES_1 }..).unwrap_or_default();
         let block = block.min(nbytes.max(1));
         let content = content(body, nbytes, element, flags, flags2, block)?;
         let dictionary = match content {
@@ -94,7 +95,7 @@ impl<'a> Chunk<'a> {
     }
 
     /// Creates a chunk of `size` bytes, in blocks of `block`, that repeats one value.
-    pub(in crate::codec) fn of_value(value: &'a [u8], size: usize, block: usize) -> Self {
+    pub(in crate::codec) fn from_value(value: &'a [u8], size: usize, block: usize) -> Self {
         Self {
             bytes: &[],
             size,
@@ -212,7 +213,7 @@ pub(in crate::codec) struct State {
 }
 
 /// Maximum size of the buffers that threads keep.
-const KEPT: usize = 8 << 20;
+const MAX_CACHED_BYTES: usize = 8 << 20;
 
 thread_local! {
     static STATE: RefCell<State> = RefCell::default();
@@ -224,7 +225,7 @@ impl State {
         // An exiting process no longer has thread-local values.
         let mut state = STATE.try_with(RefCell::take).unwrap_or_default();
         let result = with(&mut state);
-        if state.filters.block.capacity() <= KEPT {
+        if state.filters.block.capacity() <= MAX_CACHED_BYTES {
             drop(STATE.try_with(|kept| kept.replace(state)));
         }
         result
@@ -232,7 +233,7 @@ impl State {
 }
 
 /// Returns the fields of a long header that are equivalent to a short one.
-fn short(flags: u8, version: u8) -> Result<[u8; LONG - SHORT]> {
+fn short(flags: u8, version: u8) -> Result<[u8; HEADER_BYTES_2 - HEADER_BYTES_1]> {
     let shuffle = if flags & 0x04 != 0 { 2 } else { flags & 0x01 };
     let delta = if flags & 0x08 == 0 { 0 } else { 3 };
     if version <= 2 && (delta != 0 || flags & 0x05 == 0x05) {

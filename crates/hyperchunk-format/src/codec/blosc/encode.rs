@@ -10,13 +10,13 @@ use crate::{Error, Result};
 use std::cell::RefCell;
 
 /// Maximum size of a chunk.
-const LARGEST: usize = i32::MAX as usize - 32;
+const MAX_CHUNK_BYTES: usize = i32::MAX as usize - 32;
 /// Minimum size of a chunk to compress.
-const SMALLEST: usize = 128;
+const MIN_CHUNK_BYTES: usize = 128;
 /// Limits for splitting a block into one stream for each byte of an element: maximum size of an element,
 /// minimum number of elements.
-const MOST_STREAMS: usize = 16;
-const FEWEST_ELEMENTS: usize = 128;
+const MAX_STREAMS: usize = 16;
+const MIN_ELEMENTS: usize = 128;
 
 /// Bits of the header's flags.
 const BYTES_SHUFFLED: u8 = 0x01;
@@ -87,7 +87,7 @@ impl Settings {
     pub(in crate::codec) fn room(&self, size: usize) -> usize {
         let block = self.block(size).max(1);
         // The offset of a block, and the sizes of its streams.
-        let blocks = size.div_ceil(block).saturating_mul(MOST_STREAMS.saturating_add(2).saturating_mul(4));
+        let blocks = size.div_ceil(block).saturating_mul(MAX_STREAMS.saturating_add(2).saturating_mul(4));
         size.saturating_add(blocks).saturating_add(lz4::bound(block)).saturating_add(64)
     }
 
@@ -99,12 +99,12 @@ impl Settings {
         to: &mut [u8],
         context: &EncodeContext<'_>,
     ) -> Result<Option<usize>> {
-        if input.is_empty() || input.len() > LARGEST {
+        if input.is_empty() || input.len() > MAX_CHUNK_BYTES {
             return Ok(None);
         }
         let most = if context.optional { input.len() } else { usize::MAX };
         let stored = input.len().saturating_add(self.header());
-        if self.level > 0 && input.len() >= SMALLEST {
+        if self.level > 0 && input.len() >= MIN_CHUNK_BYTES {
             let block = self.block(input.len());
             if let Some(length) = self.blocks(input, block, to, most.min(stored))? {
                 return Ok(Some(length));
@@ -125,8 +125,8 @@ impl Settings {
         let writer = Writer::new(self.compressor, self.level, self.second)?;
         let elements = block.checked_div(self.element).unwrap_or(0);
         let split = writer.splits()
-            && self.element <= MOST_STREAMS
-            && elements >= FEWEST_ELEMENTS
+            && self.element <= MAX_STREAMS
+            && elements >= MIN_ELEMENTS
             && block.checked_rem(self.element) == Some(0);
         let mut starts = self.header();
         let mut at = input.len().div_ceil(block).saturating_mul(4).saturating_add(starts);

@@ -15,7 +15,7 @@ pub(super) use chunk::nan;
 pub(super) use chunk::{Chunk, State};
 pub(super) use encode::Settings;
 
-use super::{Codec, Context, EncodeContext, Encoded};
+use super::{Codec, Context, EncodeContext, EncodeOutcome};
 use crate::Result;
 
 /// Blosc codec.
@@ -40,9 +40,14 @@ impl Codec for Blosc {
         State::with(|state| chunk.decode(state, output, context))
     }
 
-    fn encode(&self, input: &[u8], output: &mut Vec<u8>, context: &EncodeContext<'_>) -> Result<Encoded> {
+    fn encode(
+        &self,
+        input: &[u8],
+        output: &mut Vec<u8>,
+        context: &EncodeContext<'_>,
+    ) -> Result<EncodeOutcome> {
         let settings = Settings::new(context.parameters, false)?;
         let room = context.room(output, settings.room(input.len()))?;
-        Ok(settings.chunk(input, room, context)?.map_or(Encoded::Refused, Encoded::Written))
+        Ok(settings.chunk(input, room, context)?.map_or(EncodeOutcome::Refused, EncodeOutcome::Written))
     }
 }

@@ -7,7 +7,7 @@ use crate::codec::blosc::State;
 use crate::{Cursor, Error, Result};
 
 /// Maximum number of dimensions; Blosc2 itself allows 16.
-const MOST_DIMENSIONS: usize = 32;
+const MAX_DIMENSIONS: usize = 32;
 
 /// Extents of an array, in elements.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ impl Array {
         let mut cursor = Cursor::new(description, "Blosc2 array", 0);
         let [_, _, rank] = cursor.array()?;
         let rank = usize::from(rank);
-        if rank == 0 || rank > MOST_DIMENSIONS {
+        if rank == 0 || rank > MAX_DIMENSIONS {
             return Err(Error::unsupported(format!("a Blosc2 array of {rank} dimensions")));
         }
         let mut extent = |marker| {

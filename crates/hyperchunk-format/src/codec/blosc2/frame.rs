@@ -6,9 +6,9 @@ use crate::codec::blosc::{Chunk, State, nan};
 use crate::{Cursor, Error, ErrorKind, Result};
 
 /// Offset of the metalayers in a frame.
-const METALAYERS: usize = 0x57;
+const METALAYERS_OFFSET: usize = 0x57;
 /// Names of the metalayer that describes an array: current and former.
-const ARRAY: [&[u8]; 2] = [b"b2nd", b"caterva"];
+const ARRAY_METALAYERS: [&[u8]; 2] = [b"b2nd", b"caterva"];
 
 /// Parsed frame.
 #[derive(Debug)]
@@ -90,10 +90,10 @@ impl<'a> Frame<'a> {
     fn find_array(&self) -> Result<Option<&'a [u8]>> {
         let header = self.bytes.get(..self.header).unwrap_or_default();
         let mut cursor = Cursor::new(header, "Blosc2 metalayers", 0);
-        if header.len() <= METALAYERS {
+        if header.len() <= METALAYERS_OFFSET {
             return Ok(None);
         }
-        cursor.skip(METALAYERS)?;
+        cursor.skip(METALAYERS_OFFSET)?;
         // MessagePack array of three: size of the next, map from names to offsets, and the values.
         let ([_, _, _, _, marker], count) = (cursor.array::<5>()?, u16::from_be_bytes(cursor.array()?));
         if marker != 0xde {
@@ -103,7 +103,7 @@ impl<'a> Frame<'a> {
             let length = cursor.u8()? & 0x1f;
             let name = cursor.take(length.into())?;
             let at = size(number(&mut cursor, 0xd2)?)?;
-            if !ARRAY.contains(&name) {
+            if !ARRAY_METALAYERS.contains(&name) {
                 continue;
             }
             let mut cursor = Cursor::new(header.get(at..).unwrap_or_default(), "Blosc2 metalayer", at as u64);
@@ -129,7 +129,7 @@ impl<'a> Frame<'a> {
             let [.., kind] = offset.to_le_bytes();
             // Zeros, uninitialized values, and NaN.
             let value = if kind & 5 != 0 { &[0][..] } else { nan(self.element)? };
-            return Ok(Chunk::of_value(value, held, self.block));
+            return Ok(Chunk::from_value(value, held, self.block));
         };
         let bytes = self.bytes.get(self.header.saturating_add(offset)..).unwrap_or_default();
         let chunk = Chunk::parse(bytes, Some(self.element))?;

@@ -9,7 +9,7 @@ mod frame;
 #[cfg(test)]
 mod tests;
 
-use super::{Codec, Context, EncodeContext, Encoded};
+use super::{Codec, Context, EncodeContext, EncodeOutcome};
 use crate::Result;
 use array::Array;
 use frame::Frame;
@@ -43,7 +43,12 @@ impl Codec for Blosc2 {
         }
     }
 
-    fn encode(&self, input: &[u8], output: &mut Vec<u8>, context: &EncodeContext<'_>) -> Result<Encoded> {
+    fn encode(
+        &self,
+        input: &[u8],
+        output: &mut Vec<u8>,
+        context: &EncodeContext<'_>,
+    ) -> Result<EncodeOutcome> {
         encode::encode(input, output, context)
     }
 }

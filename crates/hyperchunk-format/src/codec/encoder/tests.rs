@@ -79,9 +79,9 @@ fn what_cannot_be() {
 
 /// Codec that refuses everything.
 #[derive(Debug)]
-struct Never;
+struct RefusingCodec;
 
-impl Codec for Never {
+impl Codec for RefusingCodec {
     fn id(&self) -> u16 {
         40_001
     }
@@ -91,14 +91,14 @@ impl Codec for Never {
     fn decode(&self, _: &[u8], _: &mut Vec<u8>, _: &Context<'_>) -> Result<()> {
         Err(Error::invalid("never"))
     }
-    fn encode(&self, _: &[u8], _: &mut Vec<u8>, _: &EncodeContext<'_>) -> Result<Encoded> {
-        Ok(Encoded::Refused)
+    fn encode(&self, _: &[u8], _: &mut Vec<u8>, _: &EncodeContext<'_>) -> Result<EncodeOutcome> {
+        Ok(EncodeOutcome::Refused)
     }
 }
 
 #[test]
 fn only_optional_filters_are_left_out() {
-    register_codec(Arc::new(Never));
+    register_codec(Arc::new(RefusingCodec));
     let mut encoder = Encoder::new();
     let never = |optional| filter(40_001, optional, &[]);
     let pipeline = [filter(2, true, &[1]), never(true), filter(3, false, &[]), never(true)];

@@ -4,29 +4,29 @@ use super::value::Value;
 use std::ops::Range;
 
 /// Maximum number of axes; with fewer, the last ones are used.
-pub(crate) const AXES: usize = 4;
+pub(crate) const MAX_AXES: usize = 4;
 
 /// Elements in row-major order, with margins.
 #[derive(Debug)]
 pub(crate) struct Grid<T> {
-    dims: [usize; AXES],
+    dims: [usize; MAX_AXES],
     /// Number of zeros before the start of each axis.
-    margin: [usize; AXES],
-    steps: [usize; AXES],
+    margin: [usize; MAX_AXES],
+    steps: [usize; MAX_AXES],
     data: Vec<T>,
 }
 
 /// Part of the grid: its start and its sides.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Block {
-    pub(crate) start: [usize; AXES],
-    pub(crate) sides: [usize; AXES],
+    pub(crate) start: [usize; MAX_AXES],
+    pub(crate) sides: [usize; MAX_AXES],
 }
 
 impl<T: Value> Grid<T> {
     /// Creates a grid with `margin` zeros before each axis.
     pub(crate) fn new(dims: &[usize], margin: usize) -> Self {
-        let (mut padded, mut margins, mut steps) = ([1; AXES], [0; AXES], [1; AXES]);
+        let (mut padded, mut margins, mut steps) = ([1; MAX_AXES], [0; MAX_AXES], [1; MAX_AXES]);
         for ((to, zeros), side) in padded.iter_mut().zip(margins.iter_mut()).rev().zip(dims.iter().rev()) {
             *to = *side;
             *zeros = margin;
@@ -42,10 +42,10 @@ impl<T: Value> Grid<T> {
     /// Iterates over the blocks of `size` elements along each axis, last axis fastest.
     pub(crate) fn blocks(&self, size: usize) -> impl Iterator<Item = Block> + use<T> {
         let dims = self.dims;
-        let mut next = Some([0; AXES]);
+        let mut next = Some([0; MAX_AXES]);
         std::iter::from_fn(move || {
-            let start: [usize; AXES] = next?;
-            let mut sides = [0; AXES];
+            let start: [usize; MAX_AXES] = next?;
+            let mut sides = [0; MAX_AXES];
             for ((to, side), start) in sides.iter_mut().zip(dims).zip(start) {
                 *to = side.saturating_sub(start).min(size);
             }
@@ -89,7 +89,11 @@ impl<T: Value> Grid<T> {
 
     /// Sets each element of a block, row by row, to the result of `element` for the grid, its index and its
     /// position in the block.
-    pub(crate) fn each(&mut self, block: Block, mut element: impl FnMut(&[T], usize, [usize; AXES]) -> T) {
+    pub(crate) fn each(
+        &mut self,
+        block: Block,
+        mut element: impl FnMut(&[T], usize, [usize; MAX_AXES]) -> T,
+    ) {
         self.rows(block, |data, row, [i, j, k]| {
             for (index, l) in row.zip(0..) {
                 let value = element(data, index, [i, j, k, l]);
@@ -102,7 +106,7 @@ impl<T: Value> Grid<T> {
 
     /// Returns the whole grid as a block.
     pub(crate) fn whole(&self) -> Block {
-        Block { start: [0; AXES], sides: self.dims }
+        Block { start: [0; MAX_AXES], sides: self.dims }
     }
 
     /// Returns the elements without the margins.

@@ -9,7 +9,7 @@ pub(super) mod value;
 use crate::{Error, ErrorKind, Result};
 
 /// Smallest number of elements to compress; smaller chunks are stored unchanged.
-const SMALLEST: usize = 20;
+const MIN_ELEMENTS: usize = 20;
 
 /// Elements of a chunk, as described by the filter's parameters.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl Shape {
         let count =
             dims.iter().try_fold(1_usize, |count, side| count.checked_mul(*side)).ok_or_else(too_large)?;
         dims.retain(|side| *side != 1);
-        Ok((count >= SMALLEST && !dims.is_empty()).then_some(Self { kind, count, dims }))
+        Ok((count >= MIN_ELEMENTS && !dims.is_empty()).then_some(Self { kind, count, dims }))
     }
 }
 

@@ -3,9 +3,9 @@
 /// Element type.
 pub(crate) trait Value: Copy + Default {
     /// Size in bytes.
-    const WIDTH: usize;
+    const SIZE_BYTES: usize;
 
-    /// Converts `WIDTH` little-endian bytes.
+    /// Converts `SIZE_BYTES` little-endian bytes.
     fn read(bytes: &[u8]) -> Self;
 
     /// Appends the values, little-endian.
@@ -35,7 +35,7 @@ pub(crate) trait Value: Copy + Default {
 macro_rules! float {
     ($type:ty) => {
         impl Value for $type {
-            const WIDTH: usize = size_of::<Self>();
+            const SIZE_BYTES: usize = size_of::<Self>();
 
             fn read(bytes: &[u8]) -> Self {
                 bytes.try_into().map_or(0.0, Self::from_le_bytes)
@@ -87,7 +87,7 @@ macro_rules! integer {
         #[expect(clippy::allow_attributes, reason = "these lints are about some of the types only")]
         #[allow(clippy::cast_possible_truncation, clippy::cast_lossless, reason = "as C converts")]
         impl Value for $type {
-            const WIDTH: usize = size_of::<Self>();
+            const SIZE_BYTES: usize = size_of::<Self>();
 
             fn read(bytes: &[u8]) -> Self {
                 bytes.try_into().map_or(0, Self::from_le_bytes)

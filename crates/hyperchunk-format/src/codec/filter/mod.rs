@@ -94,7 +94,7 @@ fn chosen(id: u16, options: &[u32]) -> &[u32] {
         // The first number is the count of numbers.
         (5, [count, ..]) if *count as usize == options.len() => options.get(..0),
         (4, [_, _, _, _]) => options.get(..2),
-        (6, _) if options.len() == SCALE_OFFSET => options.get(..2),
+        (6, _) if options.len() == SCALE_OFFSET_PARAMETERS => options.get(..2),
         // Version (0.2 or later) and size of an element. With three numbers, a user's options would have a
         // compression second.
         (32008, [0, 2..=u32::MAX, _, _, ..]) => options.get(3..),
@@ -214,7 +214,7 @@ const MSB: u32 = 16;
 const NEAREST_NEIGHBOUR: u32 = 32;
 const ALLOW_K13_AND_RAW: u32 = 1 | 128;
 /// Maximum number of blocks in a scan line.
-const SZIP_BLOCKS: u64 = 128;
+const MAX_SZIP_BLOCKS: u64 = 128;
 
 fn szip(options: &[u32], target: &Target<'_>) -> Result<Vec<u32>> {
     let mask = options.first().copied().unwrap_or(NEAREST_NEIGHBOUR);
@@ -234,7 +234,7 @@ fn szip(options: &[u32], target: &Target<'_>) -> Result<Vec<u32>> {
         bits => bits.next_multiple_of(32),
     };
     // A scan line is the fastest dimension, if that is at least as long as a block.
-    let most = u64::from(block).saturating_mul(SZIP_BLOCKS);
+    let most = u64::from(block).saturating_mul(MAX_SZIP_BLOCKS);
     let row = target.chunk.last().copied().unwrap_or(1);
     let line = if row < u64::from(block) { target.elements()? } else { row };
     if line < u64::from(block) {
@@ -261,7 +261,7 @@ fn number(datatype: &Datatype) -> Option<(ByteOrder, u16, u16)> {
 }
 
 /// Number of parameters of scaleoffset.
-const SCALE_OFFSET: usize = 20;
+const SCALE_OFFSET_PARAMETERS: usize = 20;
 
 fn scale_offset(options: &[u32], target: &Target<'_>) -> Result<Vec<u32>> {
     let &[kind, factor] = options else {
@@ -300,7 +300,7 @@ fn scale_offset(options: &[u32], target: &Target<'_>) -> Result<Vec<u32>> {
     parameters.push((*target.fill != FillWhen::Undefined).into());
     let [a, b, c, d, e, f, g, h] = value;
     parameters.extend([u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h])]);
-    parameters.resize(SCALE_OFFSET, 0);
+    parameters.resize(SCALE_OFFSET_PARAMETERS, 0);
     Ok(parameters)
 }
 

@@ -5,7 +5,7 @@ use crate::model::{ByteOrder, Class, Datatype, Member};
 use crate::{Error, Result};
 
 /// Maximum number of parameters.
-const MOST: usize = 4096;
+const MAX_PARAMETERS: usize = 4096;
 
 /// Classes of nodes.
 const NUMBER: u32 = 1;
@@ -24,8 +24,8 @@ pub(super) fn parameters(target: &Target<'_>) -> Result<Vec<u32>> {
         _ => {}
     }
     let Tree { mut parameters, padded } = tree;
-    if parameters.len() > MOST {
-        return Err(Error::limit(format!("{} parameters; {MOST} are the most", parameters.len())));
+    if parameters.len() > MAX_PARAMETERS {
+        return Err(Error::limit(format!("{} parameters; {MAX_PARAMETERS} are the most", parameters.len())));
     }
     let count = fit(parameters.len() as u64, "parameters")?;
     // Without padding, the filter has nothing to do.

@@ -9,9 +9,9 @@ use crate::Result;
 const J: [u32; 32] =
     [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8, 9, 10, 11, 12, 13, 14, 15];
 /// Number of contexts of samples outside runs.
-const CONTEXTS: usize = 365;
+const REGULAR_CONTEXTS: usize = 365;
 /// Largest error.
-const LARGEST_ERROR: i64 = 65535;
+const MAX_ERROR: i64 = 65535;
 
 /// Parameters of the sample coding.
 #[derive(Debug)]
@@ -122,7 +122,7 @@ impl<'a> Scan<'a> {
     /// Creates a scan at its first bit.
     pub(super) fn new(coding: Coding, bits: Bits<'a>) -> Self {
         let sizes = i64::from((coding.range + 32) / 64).max(2);
-        let contexts = vec![Regular { sizes, bias: 0, correction: 0, count: 1 }; CONTEXTS];
+        let contexts = vec![Regular { sizes, bias: 0, correction: 0, count: 1 }; REGULAR_CONTEXTS];
         let interruption = |kind| Interruption { sizes, count: 1, negative: 0, kind };
         Self { coding, bits, contexts, interruptions: [interruption(0), interruption(1)] }
     }
@@ -234,7 +234,7 @@ impl<'a> Scan<'a> {
         let error = (code >> 1) ^ -(code & 1);
         let turned = self.coding.near == 0 && k == 0 && 2 * context.bias <= -context.count;
         let error = if turned { !error } else { error };
-        let short = i32::try_from(error).ok().filter(|_| error.abs() <= LARGEST_ERROR);
+        let short = i32::try_from(error).ok().filter(|_| error.abs() <= MAX_ERROR);
         let Some(short) = short else { return Err(damaged("a JPEG-LS error that is too large")) };
         if let Some(context) = self.contexts.get_mut(index) {
             context.update(error, &self.coding);
@@ -285,7 +285,7 @@ impl<'a> Scan<'a> {
         let size = (folded + 1) >> 1;
         let mostly_negative = k != 0 || 2 * context.negative >= context.count;
         let error = if mostly_negative == (folded & 1 == 1) { -size } else { size };
-        let short = i32::try_from(error).ok().filter(|_| error.abs() <= LARGEST_ERROR);
+        let short = i32::try_from(error).ok().filter(|_| error.abs() <= MAX_ERROR);
         let Some(short) = short else { return Err(damaged("a JPEG-LS error that is too large")) };
         context.negative += i64::from(error < 0);
         context.sizes += (code + 1 - context.kind) >> 1;

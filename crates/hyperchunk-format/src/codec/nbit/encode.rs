@@ -1,11 +1,15 @@
 //! N-bit encoder.
 
 use super::super::bits::{Order, Packer, load_one, pack};
-use super::{EncodeContext, Encoded, Kind, Node, Tree, bytes};
+use super::{EncodeContext, EncodeOutcome, Kind, Node, Tree, bytes};
 use crate::{Error, Result};
 
 /// Writes the significant bits of all elements. Like libhdf5, it always adds a byte after the last whole one.
-pub(super) fn encode(input: &[u8], output: &mut Vec<u8>, context: &EncodeContext<'_>) -> Result<Encoded> {
+pub(super) fn encode(
+    input: &[u8],
+    output: &mut Vec<u8>,
+    context: &EncodeContext<'_>,
+) -> Result<EncodeOutcome> {
     let (count, node, misread) = Tree::parse(context.parameters)?;
     if misread {
         let message = "members after an array of arrays or compounds, which libhdf5 loses with this filter";
@@ -33,7 +37,7 @@ pub(super) fn encode(input: &[u8], output: &mut Vec<u8>, context: &EncodeContext
         input.chunks_exact(bytes(node.size)).for_each(|element| node.pack(element, &mut packer));
     }
     packer.finish();
-    Ok(Encoded::Written(size))
+    Ok(EncodeOutcome::Written(size))
 }
 
 impl Node {

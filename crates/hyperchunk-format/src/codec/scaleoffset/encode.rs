@@ -1,7 +1,7 @@
 //! Scale-offset encoder: the same bytes as libhdf5 on little-endian machines.
 
 use super::super::bits::{Order, Packer, each, pack};
-use super::{EncodeContext, Encoded, HEADER, Kind, Parameters, power_of_ten_32, power_of_ten_64};
+use super::{EncodeContext, EncodeOutcome, HEADER_BYTES, Kind, Parameters, power_of_ten_32, power_of_ten_64};
 use crate::{Error, Result};
 
 /// Parameters of a chunk, determined before its elements are packed.
@@ -18,7 +18,7 @@ pub(super) fn encode(
     output: &mut Vec<u8>,
     parameters: &Parameters,
     context: &EncodeContext<'_>,
-) -> Result<Encoded> {
+) -> Result<EncodeOutcome> {
     let Parameters { count, size, order, .. } = *parameters;
     if u64::from(count).checked_mul(size.into()) != Some(input.len() as u64) {
         return Err(Error::invalid(format!(
@@ -51,8 +51,8 @@ fn start<'o>(
         let bits = u128::from(parameters.count).wrapping_mul(plan.bits.into());
         usize::try_from(bits / 8).unwrap_or(usize::MAX).saturating_add(1)
     };
-    let size = packed.saturating_add(HEADER);
-    let (header, rest) = context.room(output, size)?.split_at_mut_checked(HEADER).unwrap_or_default();
+    let size = packed.saturating_add(HEADER_BYTES);
+    let (header, rest) = context.room(output, size)?.split_at_mut_checked(HEADER_BYTES).unwrap_or_default();
     header.fill(0);
     let minimum = plan.minimum.to_le_bytes();
     let fields = plan.bits.to_le_bytes().into_iter().chain([8]).chain(minimum);
@@ -78,7 +78,7 @@ fn integers(
     output: &mut Vec<u8>,
     parameters: &Parameters,
     context: &EncodeContext<'_>,
-) -> Result<Encoded> {
+) -> Result<EncodeOutcome> {
     let full = parameters.size.wrapping_mul(8);
     let mask = u64::MAX.wrapping_shr(64_u32.wrapping_sub(full));
     let fill = parameters.fill.map(|fill| fill & mask);
@@ -124,7 +124,7 @@ fn integers(
     let (to, size) = start(plan, elements.0.len(), parameters, output, context)?;
     if plan.bits == full {
         whole(elements, to);
-        return Ok(Encoded::Written(size));
+        return Ok(EncodeOutcome::Written(size));
     }
     let mut packer = Packer::new(to);
     let packed = (&mut packer, plan.bits);
@@ -136,7 +136,7 @@ fn integers(
         None => pack(elements, packed, |value| value.wrapping_sub(minimum)),
     }
     packer.finish();
-    Ok(Encoded::Written(size))
+    Ok(EncodeOutcome::Written(size))
 }
 
 /// Floating-point number, with C's functions.
@@ -235,7 +235,7 @@ fn floats<T: Real>(
     output: &mut Vec<u8>,
     parameters: &Parameters,
     context: &EncodeContext<'_>,
-) -> Result<Encoded> {
+) -> Result<EncodeOutcome> {
     let full = parameters.size.wrapping_mul(8);
     let fill = parameters.fill.map(T::from_bits);
     let less = exponent.saturating_neg();
@@ -261,7 +261,7 @@ fn floats<T: Real>(
         Plan { bits: full, minimum: 0 }
     } else if no_number || span.is_no_number() {
         // libhdf5 would store an arbitrary number for NaN.
-        return Ok(Encoded::Refused);
+        return Ok(EncodeOutcome::Refused);
     } else {
         let count = span.whole().wrapping_add(1).cast_unsigned();
         let bits = width(count.wrapping_add(fill.is_some().into()));
@@ -270,7 +270,7 @@ fn floats<T: Real>(
     let (to, size) = start(plan, elements.0.len(), parameters, output, context)?;
     if plan.bits == full {
         whole(elements, to);
-        return Ok(Encoded::Written(size));
+        return Ok(EncodeOutcome::Written(size));
     }
     let least = least.times(scale);
     let mut packer = Packer::new(to);
@@ -282,5 +282,5 @@ fn floats<T: Real>(
         }
     });
     packer.finish();
-    Ok(Encoded::Written(size))
+    Ok(EncodeOutcome::Written(size))
 }

@@ -58,9 +58,9 @@ fn as_libhdf5_has_it() {
         let mut own = Vec::new();
         let context = EncodeContext { parameters: &parameters(first), optional: false };
         match ScaleOffset.encode(&bytes, &mut own, &context).unwrap() {
-            Encoded::Written(length) => assert_eq!(own[..length], stored, "{first:?}"),
-            Encoded::Same => assert_eq!(bytes, stored),
-            Encoded::Refused => panic!("{first:?}"),
+            EncodeOutcome::Written(length) => assert_eq!(own[..length], stored, "{first:?}"),
+            EncodeOutcome::Same => assert_eq!(bytes, stored),
+            EncodeOutcome::Refused => panic!("{first:?}"),
         }
     }
 }
@@ -75,7 +75,7 @@ fn integers_of_every_size_width_and_order() {
             let mut stored = bits.to_le_bytes().to_vec();
             stored.push(8);
             stored.extend(minimum.to_le_bytes());
-            stored.resize(HEADER, 0);
+            stored.resize(HEADER_BYTES, 0);
             let (mut packer, mut expected) = (Packer::default(), Vec::new());
             for _ in 0..300 {
                 let ones = (1 << bits) - 1;
@@ -201,7 +201,8 @@ fn floats_come_back_as_near_as_asked() {
             let numbers = parameters(&first);
             let mut stored = Vec::new();
             let context = EncodeContext { parameters: &numbers, optional: false };
-            let Encoded::Written(length) = ScaleOffset.encode(&bytes, &mut stored, &context).unwrap() else {
+            let EncodeOutcome::Written(length) = ScaleOffset.encode(&bytes, &mut stored, &context).unwrap()
+            else {
                 panic!("{first:?}")
             };
             let done = decoded(&ScaleOffset, &stored[..length], &numbers, bytes.len()).unwrap();
@@ -224,10 +225,10 @@ fn what_is_no_number_is_refused() {
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         ScaleOffset.encode(&bytes, &mut Vec::new(), &context).unwrap()
     };
-    assert_eq!(encode([1.0, f32::NAN, 2.0]), Encoded::Refused);
-    assert_eq!(encode([f32::NAN, 1.0, 2.0]), Encoded::Refused);
-    assert_eq!(encode([f32::INFINITY; 3]), Encoded::Refused);
-    assert_eq!(encode([f32::INFINITY, f32::NAN, 1.0]), Encoded::Written(33));
+    assert_eq!(encode([1.0, f32::NAN, 2.0]), EncodeOutcome::Refused);
+    assert_eq!(encode([f32::NAN, 1.0, 2.0]), EncodeOutcome::Refused);
+    assert_eq!(encode([f32::INFINITY; 3]), EncodeOutcome::Refused);
+    assert_eq!(encode([f32::INFINITY, f32::NAN, 1.0]), EncodeOutcome::Written(33));
     let error = ScaleOffset.encode(&[0; 8], &mut Vec::new(), &context).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
 }

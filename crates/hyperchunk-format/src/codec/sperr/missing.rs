@@ -4,14 +4,14 @@ use super::{Bits, damaged};
 use crate::{Cursor, Result};
 
 /// Missing values of a chunk.
-pub(super) struct Missing {
+pub(super) struct MissingValues {
     /// Value to insert, little-endian.
     value: [u8; 8],
     /// Bit mask of the elements, lowest bit of each word first.
     mask: Vec<u32>,
 }
 
-impl Missing {
+impl MissingValues {
     /// Reads the missing values before the stream of a chunk with `count` elements; `None` without missing values.
     pub(super) fn read(cursor: &mut Cursor<'_>, count: usize, double: bool) -> Result<Option<Self>> {
         let mut value = [0; 8];

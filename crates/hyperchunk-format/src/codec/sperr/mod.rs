@@ -13,7 +13,7 @@ mod wavelet;
 
 use super::{Codec, Context};
 use crate::{Cursor, Error, ErrorKind, Result};
-use missing::Missing;
+use missing::MissingValues;
 
 /// SPERR codec.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(super) struct Sperr;
 type Dims = [usize; 3];
 
 /// Size in bytes of the fields before a stream's coefficients: flags, mean, quantum.
-const CONDITIONER: usize = 17;
+const CONDITIONER_BYTES: usize = 17;
 
 impl Codec for Sperr {
     fn id(&self) -> u16 {
@@ -48,7 +48,7 @@ impl Codec for Sperr {
         let missing = if parameters.version == 0 {
             None
         } else {
-            Missing::read(&mut cursor, count, parameters.double)?
+            MissingValues::read(&mut cursor, count, parameters.double)?
         };
         let values = if parameters.volume {
             volume(cursor.rest(), parameters.dims)?
@@ -126,7 +126,7 @@ fn volume(bytes: &[u8], dims: Dims) -> Result<Vec<f64>> {
     }
     let several = flags & 0x10 != 0;
     let side = if several { [cursor.u16()?, cursor.u16()?, cursor.u16()?].map(usize::from) } else { dims };
-    let cuts = Cuts::new(dims, side)?;
+    let cuts = VolumeDivision::new(dims, side)?;
     let mut lengths = Cursor::new(cursor.take(cuts.total().saturating_mul(4))?, "SPERR stream", 0);
     if cuts.total() == 1 {
         return piece(cursor.take(lengths.u32()? as usize)?, dims);
@@ -140,14 +140,14 @@ fn volume(bytes: &[u8], dims: Dims) -> Result<Vec<f64>> {
 }
 
 /// Division of a volume into pieces.
-struct Cuts {
+struct VolumeDivision {
     dims: Dims,
     /// Sides of a piece; the last one along an axis may be longer or shorter.
     side: Dims,
     counts: Dims,
 }
 
-impl Cuts {
+impl VolumeDivision {
     fn new(dims: Dims, side: Dims) -> Result<Self> {
         if side.contains(&0) {
             return Err(damaged("pieces without elements"));
@@ -207,7 +207,7 @@ fn place(volume: &mut [f64], dims: Dims, values: &[f64], start: Dims, sides: Dim
 fn piece(bytes: &[u8], dims: Dims) -> Result<Vec<f64>> {
     let count: usize = dims.iter().product();
     let mut cursor = Cursor::new(bytes, "SPERR stream", 0);
-    let mut conditioner = Cursor::new(cursor.take(CONDITIONER)?, "SPERR stream", 0);
+    let mut conditioner = Cursor::new(cursor.take(CONDITIONER_BYTES)?, "SPERR stream", 0);
     if conditioner.u8()? & 1 != 0 {
         // Constant value.
         let stored = conditioner.u64()?;
@@ -223,10 +223,10 @@ fn piece(bytes: &[u8], dims: Dims) -> Result<Vec<f64>> {
     let stream = cursor.take(length.min(cursor.left()))?;
     let [x, y, z] = dims;
     let integers = if z == 1 {
-        let (sets, rings) = sets::of_plane([x, y]);
+        let (sets, rings) = sets::plane_sets([x, y]);
         speck::decode(stream, count, sets, rings, [1, x])?
     } else {
-        speck::decode(stream, count, sets::of_volume(dims), Vec::new(), [1, x, x.saturating_mul(y)])?
+        speck::decode(stream, count, sets::volume_sets(dims), Vec::new(), [1, x, x.saturating_mul(y)])?
     };
     let mut values: Vec<f64> =
         integers.iter().map(|(magnitude, sign)| quantum * (magnitude as f64) * sign).collect();
@@ -234,8 +234,9 @@ fn piece(bytes: &[u8], dims: Dims) -> Result<Vec<f64>> {
     wavelet::invert(&mut values, dims);
 
     // Outliers: corrections where the error exceeded the tolerance. A truncated stream has none.
-    if cursor.left() >= speck::HEADER && speck::stream_length(cursor.rest())? == cursor.left() as u64 {
-        let sets = sets::of_run(u32::try_from(count).map_err(|_| damaged("too many elements for outliers"))?);
+    if cursor.left() >= speck::HEADER_BYTES && speck::stream_length(cursor.rest())? == cursor.left() as u64 {
+        let sets =
+            sets::run_sets(u32::try_from(count).map_err(|_| damaged("too many elements for outliers"))?);
         let outliers = speck::decode(cursor.rest(), count, sets, Vec::new(), [1])?;
         let tolerance = quantum / 1.5;
         for (value, (magnitude, sign)) in values.iter_mut().zip(outliers.iter()) {

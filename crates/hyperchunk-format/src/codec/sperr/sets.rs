@@ -117,7 +117,7 @@ impl<const N: usize> Set for Block<N> {
 }
 
 /// Returns the two halves of a run of `count` integers, by level.
-pub(super) fn of_run(count: u32) -> Vec<Vec<Block<1>>> {
+pub(super) fn run_sets(count: u32) -> Vec<Vec<Block<1>>> {
     let mut sets = vec![Vec::new(); depth(count as usize).saturating_add(2)];
     let whole = Block { start: [0], length: [count] };
     if let Some(first) = sets.get_mut(1) {
@@ -127,7 +127,7 @@ pub(super) fn of_run(count: u32) -> Vec<Vec<Block<1>>> {
 }
 
 /// Returns a plane's coarsest part, and the rings around it.
-pub(super) fn of_plane(dims: [usize; 2]) -> (Vec<Vec<Block<2>>>, Vec<Ring<Block<2>>>) {
+pub(super) fn plane_sets(dims: [usize; 2]) -> (Vec<Vec<Block<2>>>, Vec<Ring<Block<2>>>) {
     let low = |level| dims.map(|side| narrow(low_length(side, level)));
     let [x, y] = dims;
     let deepest = levels(x.min(y));
@@ -143,7 +143,7 @@ pub(super) fn of_plane(dims: [usize; 2]) -> (Vec<Vec<Block<2>>>, Vec<Ring<Block<
 }
 
 /// Returns the boxes left by the wavelet transform of a volume, by level.
-pub(super) fn of_volume(dims: Dims) -> Vec<Vec<Block<3>>> {
+pub(super) fn volume_sets(dims: Dims) -> Vec<Vec<Block<3>>> {
     let depths = dims.iter().fold(4_usize, |sum, side| sum.saturating_add(depth(*side)));
     let mut sets = vec![Vec::new(); depths];
     // SPERR counts in 16 bits.

@@ -8,7 +8,7 @@ use super::{Bits, damaged};
 use crate::{Cursor, Error, Result};
 
 /// Size in bytes of a stream's header: number of bit planes and number of bits.
-pub(super) const HEADER: usize = 9;
+pub(super) const HEADER_BYTES: usize = 9;
 
 /// Decoded integers: magnitudes and signs.
 pub(super) struct Integers {
@@ -29,7 +29,7 @@ impl Integers {
 pub(super) fn stream_length(bytes: &[u8]) -> Result<u64> {
     let mut cursor = Cursor::new(bytes, "SPERR stream", 0);
     cursor.skip(1)?;
-    Ok(cursor.u64()?.div_ceil(8).saturating_add(HEADER as u64))
+    Ok(cursor.u64()?.div_ceil(8).saturating_add(HEADER_BYTES as u64))
 }
 
 /// Decodes `count` integers from their `sets`, by level, and then from the `rings` around them, innermost

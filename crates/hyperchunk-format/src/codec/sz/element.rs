@@ -25,7 +25,7 @@ pub(super) trait Integer: Element {
 /// Floating-point type.
 pub(super) trait Real: Element<Sum = Self> + PartialOrd {
     /// Size in bytes of the parameters at the start of a stream.
-    const PARAMETERS: usize;
+    const PARAMETER_BYTES: usize;
 
     fn from_i32(value: i32) -> Self;
 
@@ -63,7 +63,7 @@ macro_rules! real {
         }
 
         impl Real for $type {
-            const PARAMETERS: usize = $parameters;
+            const PARAMETER_BYTES: usize = $parameters;
 
             fn from_i32(value: i32) -> Self {
                 value as Self

@@ -1,7 +1,7 @@
 //! Exact values: elements without a good prediction, stored with the precision that the error bound requires.
 
 use super::element::{Integer, Real};
-use super::{Head, damaged};
+use super::{StreamFlags, damaged};
 use crate::{Cursor, Result};
 
 /// Reader of exact floating-point numbers: leading bytes shared with the preceding number, the other bytes,
@@ -29,7 +29,7 @@ impl<'a> Reals<'a> {
         size: usize,
     ) -> Result<Self> {
         let (whole, rest) = (usize::from(length / 8), usize::from(length % 8));
-        if whole.saturating_add(usize::from(rest != 0)) > T::WIDTH {
+        if whole.saturating_add(usize::from(rest != 0)) > T::SIZE_BYTES {
             return Err(damaged(format!("{length} bits of a number are stored")));
         }
         let shared = cursor.take(count.div_ceil(4))?;
@@ -110,7 +110,7 @@ impl<'a> Integers<'a> {
 }
 
 /// Reads a size of 4 or 8 bytes, according to the stream's header.
-pub(super) fn size(cursor: &mut Cursor<'_>, head: &Head) -> Result<usize> {
+pub(super) fn size(cursor: &mut Cursor<'_>, head: &StreamFlags) -> Result<usize> {
     let bytes = cursor.take(head.size_width)?;
     let size = bytes.iter().fold(0_u64, |size, byte| size << 8 | u64::from(*byte));
     usize::try_from(size).map_err(|_| damaged(format!("a part of {size} bytes")))

@@ -31,9 +31,9 @@ pub(super) struct Sz;
 /// Oldest version with the stream format of 2.1.12.
 const OLDEST: [u8; 3] = [2, 1, 8];
 /// Number of elements that is stored unchanged without the parameters showing it.
-const BARE: usize = 20;
+const UNCOMPRESSED_ELEMENTS: usize = 20;
 /// Size in bytes of the parameters at the start of an integer stream.
-const PARAMETERS: usize = 28;
+const PARAMETER_BYTES: usize = 28;
 /// Orders of the elements: unchanged, or as one line.
 const ORDER_PLAIN: u8 = 101;
 const ORDER_LINE: u8 = 104;
@@ -76,11 +76,11 @@ fn write<T: Element>(
     shape: &Shape,
     decode: fn(&[u8], &Shape) -> Result<Vec<T>>,
 ) -> Result<()> {
-    let size = shape.count.saturating_mul(T::WIDTH);
+    let size = shape.count.saturating_mul(T::SIZE_BYTES);
     if size > context.limit {
         return Err(Error::limit("an SZ chunk is larger than it may be"));
     }
-    if shape.count == BARE && input.len() == size {
+    if shape.count == UNCOMPRESSED_ELEMENTS && input.len() == size {
         output.extend_from_slice(input);
         return Ok(());
     }
@@ -114,7 +114,7 @@ fn unpack(input: &[u8], limit: usize) -> Result<Option<Vec<u8>>> {
 
 /// Flags at the start of a stream.
 #[derive(Debug)]
-struct Head {
+struct StreamFlags {
     /// All elements are equal.
     same: bool,
     /// Elements are stored unchanged.
@@ -130,7 +130,7 @@ struct Head {
     order: u8,
 }
 
-impl Head {
+impl StreamFlags {
     /// Reads the flags, up to the parameters.
     fn read(cursor: &mut Cursor<'_>, parameters: usize) -> Result<Self> {
         cursor.skip(3)?;
@@ -156,14 +156,14 @@ impl Head {
 /// Decodes floating-point numbers.
 fn reals<T: Real>(stream: &[u8], shape: &Shape) -> Result<Vec<T>> {
     let mut cursor = Cursor::new(stream, "SZ stream", 0);
-    let head = Head::read(&mut cursor, T::PARAMETERS)?;
-    let mut parameters = Cursor::new(cursor.take(T::PARAMETERS)?, "SZ stream", 0);
+    let head = StreamFlags::read(&mut cursor, T::PARAMETER_BYTES)?;
+    let mut parameters = Cursor::new(cursor.take(T::PARAMETER_BYTES)?, "SZ stream", 0);
     size(&mut cursor, &head)?;
     let line = [shape.count];
     let dims = if head.order == ORDER_LINE { &line } else { shape.dims.as_slice() };
     let mut values = if head.lossless {
-        let bytes = cursor.take(shape.count.saturating_mul(T::WIDTH))?;
-        bytes.chunks_exact(T::WIDTH).map(T::from_big_endian).collect()
+        let bytes = cursor.take(shape.count.saturating_mul(T::SIZE_BYTES))?;
+        bytes.chunks_exact(T::SIZE_BYTES).map(T::from_big_endian).collect()
     } else if head.same {
         vec![read_be::<T>(&mut cursor)?; shape.count]
     } else if head.regression {
@@ -187,7 +187,7 @@ fn reals<T: Real>(stream: &[u8], shape: &Shape) -> Result<Vec<T>> {
 
 /// Content of a floating-point stream without regression.
 #[derive(Debug)]
-struct Stored {
+struct QuantizedStream {
     codes: Vec<i32>,
     intervals: u32,
     /// Half the width of an interval, or the excess of the ratios' base over 1.
@@ -195,7 +195,12 @@ struct Stored {
     plus_bits: u8,
 }
 
-fn tight<T: Real>(cursor: &mut Cursor<'_>, head: &Head, dims: &[usize], count: usize) -> Result<Vec<T>> {
+fn tight<T: Real>(
+    cursor: &mut Cursor<'_>,
+    head: &StreamFlags,
+    dims: &[usize],
+    count: usize,
+) -> Result<Vec<T>> {
     cursor.skip(4)?;
     let mut signs_size = 0;
     if head.relative {
@@ -216,7 +221,7 @@ fn tight<T: Real>(cursor: &mut Cursor<'_>, head: &Head, dims: &[usize], count: u
     let signs = cursor.take(signs_size)?;
     let mut exact = Reals::read::<T>(cursor, length, exact_count, exact_size)?;
 
-    let stored = Stored { codes, intervals, precision, plus_bits };
+    let stored = QuantizedStream { codes, intervals, precision, plus_bits };
     if ratios {
         let mut values = relative::ratios(dims, &stored, exact)?;
         relative::finish_ratios(&mut values, lowest, unpack_signs(signs, count)?.as_deref());
@@ -233,7 +238,7 @@ fn tight<T: Real>(cursor: &mut Cursor<'_>, head: &Head, dims: &[usize], count: u
     };
     let radius = (stored.intervals / 2).cast_signed();
     // SZ does not halve the intervals of single-precision numbers along four axes (a bug).
-    let radius = if dims.len() == 4 && T::WIDTH == 4 { stored.intervals.cast_signed() } else { radius };
+    let radius = if dims.len() == 4 && T::SIZE_BYTES == 4 { stored.intervals.cast_signed() } else { radius };
     let step = |prediction: T, code: i32| {
         let steps = code.wrapping_sub(radius);
         match dims.len() {
@@ -263,19 +268,19 @@ fn unpack_signs(packed: &[u8], count: usize) -> Result<Option<Vec<u8>>> {
 /// Decodes integers.
 fn integers<T: Integer>(stream: &[u8], shape: &Shape) -> Result<Vec<T>> {
     let mut cursor = Cursor::new(stream, "SZ stream", 0);
-    let head = Head::read(&mut cursor, PARAMETERS)?;
-    cursor.skip(PARAMETERS)?;
+    let head = StreamFlags::read(&mut cursor, PARAMETER_BYTES)?;
+    cursor.skip(PARAMETER_BYTES)?;
     if head.lossless {
         size(&mut cursor, &head)?;
-        let bytes = cursor.take(shape.count.saturating_mul(T::WIDTH))?;
-        return Ok(bytes.chunks_exact(T::WIDTH).map(T::from_big_endian).collect());
+        let bytes = cursor.take(shape.count.saturating_mul(T::SIZE_BYTES))?;
+        return Ok(bytes.chunks_exact(T::SIZE_BYTES).map(T::from_big_endian).collect());
     }
     if head.same {
         size(&mut cursor, &head)?;
         return Ok(vec![read_be(&mut cursor)?; shape.count]);
     }
     let width = usize::from(cursor.u8()?);
-    if width == 0 || width > T::WIDTH {
+    if width == 0 || width > T::SIZE_BYTES {
         return Err(damaged(format!("exact values of {width} bytes")));
     }
     size(&mut cursor, &head)?;
@@ -289,7 +294,7 @@ fn integers<T: Integer>(stream: &[u8], shape: &Shape) -> Result<Vec<T>> {
     let codes = codes(cursor.take(codes_size)?, shape.count)?;
     let mut exact = Integers::new(cursor.take(exact_size)?, width, lowest);
     let line = [shape.count];
-    let dims = if head.order == ORDER_LINE && T::WIDTH == 2 { &line } else { shape.dims.as_slice() };
+    let dims = if head.order == ORDER_LINE && T::SIZE_BYTES == 2 { &line } else { shape.dims.as_slice() };
     if dims.len() > 4 {
         return Err(Error::unsupported("an SZ chunk of five axes"));
     }
@@ -310,7 +315,7 @@ fn codes(bytes: &[u8], count: usize) -> Result<Vec<i32>> {
 }
 
 fn read_be<T: Element>(cursor: &mut Cursor<'_>) -> Result<T> {
-    cursor.take(T::WIDTH).map(T::from_big_endian)
+    cursor.take(T::SIZE_BYTES).map(T::from_big_endian)
 }
 
 #[cold]

@@ -3,13 +3,13 @@
 use super::damaged;
 use super::element::Real;
 use super::exact::size;
-use super::{Head, read_be};
-use crate::codec::error_bounded::grid::{AXES, Block, Grid, Lorenzo};
+use super::{StreamFlags, read_be};
+use crate::codec::error_bounded::grid::{Block, Grid, Lorenzo, MAX_AXES};
 use crate::codec::error_bounded::huffman::Tree;
 use crate::{Cursor, Result};
 
 /// Decodes the values of a stream.
-pub(super) fn decode<T: Real>(cursor: &mut Cursor<'_>, head: &Head, dims: &[usize]) -> Result<Vec<T>> {
+pub(super) fn decode<T: Real>(cursor: &mut Cursor<'_>, head: &StreamFlags, dims: &[usize]) -> Result<Vec<T>> {
     // Four axes are treated as a volume with more planes.
     let joined;
     let dims = match *dims {
@@ -28,7 +28,7 @@ pub(super) fn decode<T: Real>(cursor: &mut Cursor<'_>, head: &Head, dims: &[usiz
     let intervals = integer(cursor)?;
     let tree = tree(cursor)?;
     let use_mean = cursor.u8()? != 0;
-    let mean = Some(T::read(cursor.take(T::WIDTH)?)).filter(|_| use_mean);
+    let mean = Some(T::read(cursor.take(T::SIZE_BYTES)?)).filter(|_| use_mean);
 
     let cuts: Vec<_> = dims.iter().map(|side| cuts(*side, block_size as usize)).collect();
     let blocks = cuts.iter().fold(1_usize, |product, cuts| product.saturating_mul(cuts.len()));
@@ -43,9 +43,9 @@ pub(super) fn decode<T: Real>(cursor: &mut Cursor<'_>, head: &Head, dims: &[usiz
             coefficients.push(Coefficient::<T>::read(cursor, head, planes)?);
         }
     }
-    let exact = usize::try_from(cursor.u64()?).ok().and_then(|count| count.checked_mul(T::WIDTH));
+    let exact = usize::try_from(cursor.u64()?).ok().and_then(|count| count.checked_mul(T::SIZE_BYTES));
     let exact = cursor.take(exact.ok_or_else(|| damaged("too many exact values"))?)?;
-    let mut exact = exact.chunks_exact(T::WIDTH).map(T::read);
+    let mut exact = exact.chunks_exact(T::SIZE_BYTES).map(T::read);
     let codes = tree.decode(cursor.rest(), dims.iter().product())?;
 
     let radius = (intervals / 2).cast_signed();
@@ -144,7 +144,7 @@ fn cuts(side: usize, size: usize) -> Vec<(usize, usize)> {
 
 /// Returns the block with these numbers along the axes.
 fn place(cuts: &[Vec<(usize, usize)>], block: &[usize]) -> Block {
-    let mut place = Block { start: [0; AXES], sides: [1; AXES] };
+    let mut place = Block { start: [0; MAX_AXES], sides: [1; MAX_AXES] };
     let to = place.start.iter_mut().zip(place.sides.iter_mut()).rev();
     for ((start, side), (cuts, number)) in to.zip(cuts.iter().zip(block).rev()) {
         (*start, *side) = cuts.get(*number).copied().unwrap_or_default();
@@ -173,7 +173,7 @@ struct Coefficient<'a, T> {
 }
 
 impl<'a, T: Real> Coefficient<'a, T> {
-    fn read(cursor: &mut Cursor<'a>, head: &Head, count: usize) -> Result<Self> {
+    fn read(cursor: &mut Cursor<'a>, head: &StreamFlags, count: usize) -> Result<Self> {
         let precision = read_be(cursor)?;
         let radius = integer(cursor)?.cast_signed();
         let tree = tree(cursor)?;
@@ -182,9 +182,9 @@ impl<'a, T: Real> Coefficient<'a, T> {
         let length = size(&mut stored, head)?;
         let codes = tree.decode(cursor.rest(), count)?.into_iter();
         cursor.skip(length)?;
-        let exact = usize::try_from(integer(cursor)?).ok().and_then(|count| count.checked_mul(T::WIDTH));
+        let exact = usize::try_from(integer(cursor)?).ok().and_then(|count| count.checked_mul(T::SIZE_BYTES));
         let exact = cursor.take(exact.ok_or_else(|| damaged("too many exact coefficients"))?)?;
-        Ok(Self { current: T::default(), precision, radius, codes, exact: exact.chunks_exact(T::WIDTH) })
+        Ok(Self { current: T::default(), precision, radius, codes, exact: exact.chunks_exact(T::SIZE_BYTES) })
     }
 
     fn next(&mut self) -> Result<T> {

@@ -2,11 +2,11 @@
 
 use super::element::Real;
 use super::exact::Reals;
-use super::{Stored, damaged};
+use super::{QuantizedStream, damaged};
 use crate::Result;
 
 /// SZ's maximum number of intervals for ratios.
-const INTERVALS: u32 = 1 << 16;
+const MAX_INTERVALS: u32 = 1 << 16;
 
 /// Converts logarithms to base 2 back to values.
 pub(super) fn from_logarithms<T: Real>(values: &mut [T], lowest: T, signs: Option<&[u8]>) {
@@ -34,8 +34,12 @@ fn is_negative(signs: Option<&[u8]>, number: usize) -> bool {
 }
 
 /// Decodes values whose ratios to their predictions are powers of one base.
-pub(super) fn ratios<T: Real>(dims: &[usize], stored: &Stored, mut exact: Reals<'_>) -> Result<Vec<T>> {
-    if stored.intervals > INTERVALS {
+pub(super) fn ratios<T: Real>(
+    dims: &[usize],
+    stored: &QuantizedStream,
+    mut exact: Reals<'_>,
+) -> Result<Vec<T>> {
+    if stored.intervals > MAX_INTERVALS {
         return Err(damaged(format!("{} intervals of ratios", stored.intervals)));
     }
     let radius = (stored.intervals / 2).cast_signed();

@@ -2,7 +2,7 @@
 
 use super::quantizer::{Indices, Quantizer};
 use super::{Configuration, check_dims, damaged, huffman};
-use crate::codec::error_bounded::grid::{AXES, Block, Grid, Lorenzo};
+use crate::codec::error_bounded::grid::{Block, Grid, Lorenzo, MAX_AXES};
 use crate::codec::error_bounded::value::Value;
 use crate::{Cursor, Error, Result};
 
@@ -101,8 +101,8 @@ impl<T: Value> Predictor<'_, T> {
     }
 
     #[inline]
-    fn predict(&self, data: &[T], index: usize, place: [usize; AXES], rank: usize) -> T {
-        let place = || place.into_iter().skip(AXES.saturating_sub(rank));
+    fn predict(&self, data: &[T], index: usize, place: [usize; MAX_AXES], rank: usize) -> T {
+        let place = || place.into_iter().skip(MAX_AXES.saturating_sub(rank));
         match self {
             Self::Lorenzo(lorenzo) => lorenzo.predict(data, index),
             Self::Plane(coefficients) => {

@@ -25,7 +25,7 @@ pub(super) fn decode<T: Value>(cursor: &mut Cursor<'_>, dims: &[usize], output: 
     // Error bound, which the quantizer repeats.
     cursor.skip(8)?;
     let mean = cursor.u8()? != 0;
-    let mean = Some(T::read(cursor.take(T::WIDTH)?)).filter(|_| mean);
+    let mean = Some(T::read(cursor.take(T::SIZE_BYTES)?)).filter(|_| mean);
     if size < 2 || margin != 2 {
         return Err(damaged(format!("blocks of {size} elements with a margin of {margin}")));
     }

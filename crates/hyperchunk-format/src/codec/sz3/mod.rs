@@ -108,7 +108,7 @@ impl Configuration {
 }
 
 fn decode<T: Value>(input: &[u8], output: &mut Vec<u8>, context: &Context<'_>, count: usize) -> Result<()> {
-    if count.saturating_mul(T::WIDTH) > context.limit {
+    if count.saturating_mul(T::SIZE_BYTES) > context.limit {
         return Err(Error::limit("an SZ3 chunk is larger than it may be"));
     }
     let (configuration, stream) = Configuration::read(input)?;
@@ -119,7 +119,7 @@ fn decode<T: Value>(input: &[u8], output: &mut Vec<u8>, context: &Context<'_>, c
     let stream = unpack(stream, count, context)?;
     let mut cursor = Cursor::new(&stream, "SZ3 stream", 0);
     if configuration.error_bound == 0.0 {
-        output.extend_from_slice(cursor.take(count.saturating_mul(T::WIDTH))?);
+        output.extend_from_slice(cursor.take(count.saturating_mul(T::SIZE_BYTES))?);
         return Ok(());
     }
     match configuration.algorithm {

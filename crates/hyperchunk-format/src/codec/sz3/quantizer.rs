@@ -21,9 +21,9 @@ impl<'a> Quantizer<'a> {
         cursor.skip(1)?;
         let error_bound = f64::from_bits(cursor.u64()?);
         let radius = cursor.u32()?.cast_signed();
-        let count = usize::try_from(cursor.u64()?).ok().and_then(|count| count.checked_mul(T::WIDTH));
+        let count = usize::try_from(cursor.u64()?).ok().and_then(|count| count.checked_mul(T::SIZE_BYTES));
         let exact = cursor.take(count.ok_or_else(|| damaged("too many exact values"))?)?;
-        Ok(Self { error_bound, radius, exact: exact.chunks_exact(T::WIDTH), failed: false })
+        Ok(Self { error_bound, radius, exact: exact.chunks_exact(T::SIZE_BYTES), failed: false })
     }
 
     /// Returns the value for a prediction and its quantization index.

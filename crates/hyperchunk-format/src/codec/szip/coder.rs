@@ -20,9 +20,9 @@ pub(super) struct Coder<'a> {
 /// Coded length of a zero-block run that extends to the end of its segment.
 pub(super) const REST_OF_SEGMENT: u32 = 5;
 /// Blocks in a segment.
-pub(super) const SEGMENT: usize = 64;
+pub(super) const SEGMENT_BLOCKS: usize = 64;
 /// Upper bound of the sum of two samples in the second extension.
-const SUMS: u32 = 13;
+const MAX_SUM: u32 = 13;
 
 /// Returns the number of bits of a code option identifier.
 pub(super) fn name_bits(bits: u32) -> u32 {
@@ -92,7 +92,7 @@ impl<'a> Coder<'a> {
     fn zero_blocks(&mut self, number: usize, count: usize) -> Result<usize> {
         let left = count.saturating_sub(number);
         let blocks = match self.stream.zeros().saturating_add(1) {
-            REST_OF_SEGMENT => return Ok(left.min(SEGMENT.wrapping_sub(number % SEGMENT))),
+            REST_OF_SEGMENT => return Ok(left.min(SEGMENT_BLOCKS.wrapping_sub(number % SEGMENT_BLOCKS))),
             blocks if blocks > REST_OF_SEGMENT => blocks.wrapping_sub(1),
             blocks => blocks,
         };
@@ -109,11 +109,11 @@ impl<'a> Coder<'a> {
             let code = self.stream.zeros();
             let mut sum = 0;
             let mut before = 0_u32;
-            while before.wrapping_add(sum) < code && sum < SUMS {
+            while before.wrapping_add(sum) < code && sum < MAX_SUM {
                 sum = sum.wrapping_add(1);
                 before = before.wrapping_add(sum);
             }
-            if sum >= SUMS {
+            if sum >= MAX_SUM {
                 return Err(damaged("no such pair of samples"));
             }
             let second = code.wrapping_sub(before);
@@ -189,14 +189,14 @@ impl Stream<'_> {
     /// Sets each sample to the number of zeros before the next one, shifted left.
     fn zeros_each(&mut self, samples: &mut [u32], shift: u32) {
         /// Number of valid bits in a window.
-        const SURE: u32 = 57;
+        const WINDOW_BITS: u32 = 57;
         // Bits are reversed, since the lowest set bit of a number is quick to find and clear.
-        let ones = |at| window(self.bytes, at).reverse_bits() & (u64::MAX >> (64 - SURE));
+        let ones = |at| window(self.bytes, at).reverse_bits() & (u64::MAX >> (64 - WINDOW_BITS));
         let (mut left, mut start, mut before) = (ones(self.at), 0_u32, 0_u32);
         for sample in samples {
             while left == 0 {
-                before = before.wrapping_add(SURE).wrapping_sub(start);
-                self.at = self.at.saturating_add(SURE as usize);
+                before = before.wrapping_add(WINDOW_BITS).wrapping_sub(start);
+                self.at = self.at.saturating_add(WINDOW_BITS as usize);
                 if self.at / 8 >= self.bytes.len() {
                     self.at = usize::MAX;
                     return;

@@ -2,7 +2,7 @@
 //! both produce the same stream.
 
 use super::super::bits::Packer;
-use super::coder::{REST_OF_SEGMENT, SEGMENT, name_bits};
+use super::coder::{REST_OF_SEGMENT, SEGMENT_BLOCKS, name_bits};
 
 /// Encoder of scan lines to a stream.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl<'a> Encoder<'a> {
                     zero_reference = reference;
                 }
                 zeros = zeros.wrapping_add(1);
-                if number == blocks || number % SEGMENT == 0 {
+                if number == blocks || number % SEGMENT_BLOCKS == 0 {
                     self.zero_blocks(if zeros < REST_OF_SEGMENT { zeros } else { 0 }, zero_reference);
                     zeros = 0;
                 }

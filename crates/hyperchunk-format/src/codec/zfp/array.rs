@@ -2,19 +2,19 @@
 //! API" (modes and meta-data).
 
 use super::bits::Bits;
-use super::block::{self, MOST, Mode};
+use super::block::{self, MAX_BLOCK_VALUES, Mode};
 use super::damaged;
 use super::order::order;
 use super::value::Value;
 use crate::Result;
 
 /// Largest number of a short mode.
-const LAST_SHORT: u64 = 4094;
+const MAX_SHORT_MODE: u64 = 4094;
 /// Limits that have no effect.
-const LEAST_BITS: u32 = 1;
-const MOST_BITS: u32 = 16658;
-const MOST_PLANES: u32 = 64;
-const LEAST_EXPONENT: i32 = -1074;
+const MIN_BITS: u32 = 1;
+const MAX_BITS: u32 = 16658;
+const MAX_PLANES: u32 = 64;
+const MIN_EXPONENT: i32 = -1074;
 
 /// Number type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl Array {
         let width = 48_u32.checked_div(dimensions).unwrap_or(0);
         let extent = (0..dimensions).map(|_| bits.take(width).saturating_add(1)).collect();
         let mut mode = bits.take(12);
-        if mode > LAST_SHORT {
+        if mode > MAX_SHORT_MODE {
             mode |= bits.take(52) << 12;
         }
         Ok(Self { kind, extent, mode: parse_mode(mode)?, swapped })
@@ -87,7 +87,7 @@ impl Array {
         }
         let order = order(extent.len());
         let mut bits = Bits::new(input);
-        let mut values = [V::default(); MOST];
+        let mut values = [V::default(); MAX_BLOCK_VALUES];
         let values = values.get_mut(..order.len()).unwrap_or_default();
         let mut place = vec![0_usize; grid.len()];
         for _ in 0..blocks {
@@ -136,10 +136,10 @@ impl Array {
 /// Decodes the number of a mode.
 fn parse_mode(mode: u64) -> Result<Mode> {
     let free = Mode {
-        least_bits: LEAST_BITS,
-        most_bits: MOST_BITS,
-        planes: MOST_PLANES,
-        exponent: LEAST_EXPONENT,
+        least_bits: MIN_BITS,
+        most_bits: MAX_BITS,
+        planes: MAX_PLANES,
+        exponent: MIN_EXPONENT,
         reversible: false,
     };
     let bits = |from: u32, mask: u64| u32::try_from(mode.unbounded_shr(from) & mask).unwrap_or(0);
@@ -154,7 +154,7 @@ fn parse_mode(mode: u64) -> Result<Mode> {
         2176 => Mode { reversible: true, ..free },
         2177..=4094 => {
             let above = i32::try_from(number.saturating_sub(2177)).unwrap_or(0);
-            Mode { exponent: LEAST_EXPONENT.saturating_add(above), ..free }
+            Mode { exponent: MIN_EXPONENT.saturating_add(above), ..free }
         }
         _ => {
             let exponent = i32::try_from(bits(49, 0x7fff)).unwrap_or(0).saturating_sub(16495);
@@ -163,11 +163,11 @@ fn parse_mode(mode: u64) -> Result<Mode> {
                 most_bits: bits(27, 0x7fff).saturating_add(1),
                 planes: bits(42, 0x7f).saturating_add(1),
                 exponent,
-                reversible: exponent < LEAST_EXPONENT,
+                reversible: exponent < MIN_EXPONENT,
             }
         }
     };
-    if mode.least_bits > mode.most_bits || mode.planes > MOST_PLANES {
+    if mode.least_bits > mode.most_bits || mode.planes > MAX_PLANES {
         return Err(damaged("its parameters contradict each other"));
     }
     Ok(mode)

@@ -5,7 +5,7 @@ use super::bits::Bits;
 use super::value::{Integer, Value};
 
 /// Maximum number of values in a block.
-pub(super) const MOST: usize = 256;
+pub(super) const MAX_BLOCK_VALUES: usize = 256;
 
 /// Precision of blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub(super) struct Mode {
 pub(super) fn decode<V: Value>(bits: &mut Bits<'_>, mode: Mode, order: &[u8], values: &mut [V]) {
     let start = bits.position();
     let used = |bits: &Bits<'_>| u32::try_from(bits.position().saturating_sub(start)).unwrap_or(u32::MAX);
-    let mut integers = [V::Integer::default(); MOST];
+    let mut integers = [V::Integer::default(); MAX_BLOCK_VALUES];
     let integers = integers.get_mut(..order.len()).unwrap_or_default();
     if V::EXPONENT_BITS != 0 && bits.take(1) == 0 {
         values.fill(V::default());
@@ -37,7 +37,7 @@ pub(super) fn decode<V: Value>(bits: &mut Bits<'_>, mode: Mode, order: &[u8], va
         transform(integers, unlift_exactly);
         let scale = V::scale(exponent);
         for (value, integer) in values.iter_mut().zip(integers) {
-            *value = if as_bits { V::of_bits(*integer) } else { V::scaled(*integer, scale) };
+            *value = if as_bits { V::from_integer(*integer) } else { V::scaled(*integer, scale) };
         }
     } else {
         let (mut planes, mut scale) = (mode.planes, V::scale(0));
@@ -67,7 +67,7 @@ fn exponent<V: Value>(bits: &mut Bits<'_>) -> i32 {
 /// Reads bit planes until `left` bits are used. In each plane, coefficients that have had a one store their
 /// bits verbatim. After them, a one bit announces a further one, and the zeros before it give its position.
 fn coefficients<I: Integer>(bits: &mut Bits<'_>, left: u32, planes: u32, order: &[u8], integers: &mut [I]) {
-    let mut digits = [0_u64; MOST];
+    let mut digits = [0_u64; MAX_BLOCK_VALUES];
     let digits = digits.get_mut(..order.len()).unwrap_or_default();
     let (size, mut left) = (order.len(), left as usize);
     let mut known = 0_usize;

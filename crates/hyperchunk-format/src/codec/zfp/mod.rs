@@ -16,7 +16,7 @@ use array::Array;
 use bits::Bits;
 
 /// Version of the block coding, used since zfp 0.5.
-const CODING: u64 = 5;
+const CODING_VERSION: u64 = 5;
 
 /// ZFP codec.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ fn header(parameters: &[u32]) -> Result<Array> {
     };
     // Since 1.1, the filter's version (12 bits) is followed by the coding version (4 bits).
     let told = u64::from(versions >> 12 & 0xf);
-    if versions & 0xfff >= 0x110 && told > CODING {
+    if versions & 0xfff >= 0x110 && told > CODING_VERSION {
         return Err(newer(told));
     }
     let little: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -59,7 +59,7 @@ fn header(parameters: &[u32]) -> Result<Array> {
         return Err(damaged("its parameters hold no header of zfp"));
     }
     let coding = bits.take(8);
-    if coding != CODING {
+    if coding != CODING_VERSION {
         return Err(newer(coding));
     }
     let array = Array::parse(&mut bits, swapped)?;
@@ -69,7 +69,7 @@ fn header(parameters: &[u32]) -> Result<Array> {
 
 #[cold]
 fn newer(coding: u64) -> Error {
-    Error::unsupported(format!("zfp's coding version {coding}; {CODING} is known"))
+    Error::unsupported(format!("zfp's coding version {coding}; {CODING_VERSION} is known"))
 }
 
 #[cold]

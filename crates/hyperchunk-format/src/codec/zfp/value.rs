@@ -78,7 +78,7 @@ pub(super) trait Value: Copy + Default {
     /// Returns an integer times its weight.
     fn scaled(integer: Self::Integer, scale: Self) -> Self;
     /// Reinterprets the integer's bits as a number; for negative ones all bits except the sign are inverted.
-    fn of_bits(integer: Self::Integer) -> Self;
+    fn from_integer(integer: Self::Integer) -> Self;
     /// Writes the value.
     fn write(self, swapped: bool, to: &mut [u8]);
 }
@@ -97,7 +97,7 @@ impl Value for i32 {
     }
 
     #[inline]
-    fn of_bits(integer: Self) -> Self {
+    fn from_integer(integer: Self) -> Self {
         integer
     }
 
@@ -121,7 +121,7 @@ impl Value for i64 {
     }
 
     #[inline]
-    fn of_bits(integer: Self) -> Self {
+    fn from_integer(integer: Self) -> Self {
         integer
     }
 
@@ -146,7 +146,7 @@ impl Value for f32 {
     }
 
     #[inline]
-    fn of_bits(integer: i32) -> Self {
+    fn from_integer(integer: i32) -> Self {
         Self::from_bits((if integer < 0 { integer ^ i32::MAX } else { integer }).cast_unsigned())
     }
 
@@ -170,7 +170,7 @@ impl Value for f64 {
     }
 
     #[inline]
-    fn of_bits(integer: i64) -> Self {
+    fn from_integer(integer: i64) -> Self {
         Self::from_bits((if integer < 0 { integer ^ i64::MAX } else { integer }).cast_unsigned())
     }
 

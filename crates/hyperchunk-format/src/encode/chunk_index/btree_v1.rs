@@ -1,20 +1,20 @@
 //! Chunks in a version 1 B-tree. Source: specification §III.A.1, "Disk Format: Level 1A1 - Version 1
 //! B-trees".
 
-use super::{Encoded, Place};
+use super::{EncodedIndex, Place};
 use crate::encode::UNDEFINED;
 use crate::model::{Chunk, ChunkIndex, Chunked};
 use crate::parse::chunk_index::ChunkMap;
 use crate::{Error, Result};
 
 /// Maximum number of children of a node: twice the default K.
-const CHILDREN: usize = 64;
+const MAX_CHILDREN: usize = 64;
 
 /// Size of the fields before the first key of a node.
-const HEADER: usize = 24;
+const HEADER_BYTES: usize = 24;
 
 /// Encodes the tree over sorted chunks: the root, then level by level down to the leaves.
-pub(super) fn encode(map: &ChunkMap<'_>, chunks: &[&Chunk], base: u64) -> Result<Encoded> {
+pub(super) fn encode(map: &ChunkMap<'_>, chunks: &[&Chunk], base: u64) -> Result<EncodedIndex> {
     // For each level, leaves first, the number of the first chunk of each child.
     let mut levels: Vec<Vec<usize>> = vec![(0..chunks.len()).collect()];
     let mut nodes = 0_usize;
@@ -24,8 +24,8 @@ pub(super) fn encode(map: &ChunkMap<'_>, chunks: &[&Chunk], base: u64) -> Result
         levels.push(level);
     }
     let key_size = map.dims.len().saturating_add(2).saturating_mul(8);
-    let size = CHILDREN.saturating_mul(key_size.saturating_add(8)).saturating_add(key_size);
-    let size = size.saturating_add(HEADER);
+    let size = MAX_CHILDREN.saturating_mul(key_size.saturating_add(8)).saturating_add(key_size);
+    let size = size.saturating_add(HEADER_BYTES);
     let place = Place::new(base, nodes, size)?;
 
     let mut bytes = Vec::with_capacity(place.bytes());
@@ -66,13 +66,13 @@ pub(super) fn encode(map: &ChunkMap<'_>, chunks: &[&Chunk], base: u64) -> Result
         }
         first = below;
     }
-    Ok(Encoded { bytes, index: ChunkIndex::BTreeV1 { address: Some(base) } })
+    Ok(EncodedIndex { bytes, index: ChunkIndex::BTreeV1 { address: Some(base) } })
 }
 
 /// Distributes the children evenly among as few nodes as can hold them.
 fn pieces(children: &[usize]) -> impl Iterator<Item = &[usize]> {
     let mut rest = children;
-    (1..=children.len().div_ceil(CHILDREN)).rev().map(move |nodes| {
+    (1..=children.len().div_ceil(MAX_CHILDREN)).rev().map(move |nodes| {
         let (piece, next) = rest.split_at_checked(rest.len().div_ceil(nodes.max(1))).unwrap_or((rest, &[]));
         rest = next;
         piece

@@ -1,7 +1,7 @@
 //! Chunks in a version 2 B-tree. Source: specification §VII.E, "The v2 B-tree Index"; §III.A.2, record types
 //! 10 and 11.
 
-use super::{Encoded, record};
+use super::{EncodedIndex, record};
 use crate::encode::btree_v2;
 use crate::encode::message::layout::BTREE_V2;
 use crate::model::{Chunk, ChunkIndex};
@@ -9,7 +9,7 @@ use crate::parse::chunk_index::Format;
 use crate::{Error, Result};
 
 /// Encodes the tree over sorted chunks.
-pub(super) fn encode(format: &Format, chunks: &[&Chunk], base: u64) -> Result<Encoded> {
+pub(super) fn encode(format: &Format, chunks: &[&Chunk], base: u64) -> Result<EncodedIndex> {
     let rank = chunks.first().map_or(0, |chunk| chunk.scaled.len());
     let size = format.size().saturating_add(rank.saturating_mul(8));
     let size = u16::try_from(size).map_err(|_| Error::invalid("chunks of too many dimensions"))?;
@@ -20,5 +20,5 @@ pub(super) fn encode(format: &Format, chunks: &[&Chunk], base: u64) -> Result<En
     }
     let kind = if format.filtered { 11 } else { 10 };
     let bytes = btree_v2::encode(kind, BTREE_V2.0, size, &records, base)?;
-    Ok(Encoded { bytes, index: ChunkIndex::BTreeV2 { address: Some(base) } })
+    Ok(EncodedIndex { bytes, index: ChunkIndex::BTreeV2 { address: Some(base) } })
 }

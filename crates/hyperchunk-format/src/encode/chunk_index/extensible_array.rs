@@ -1,8 +1,8 @@
 //! Chunks in an extensible array. Source: specification §VII.D, "The Extensible Array Index".
 
-use super::Encoded;
-use super::linear::{Linear, Numbered, split_before};
-use super::record::{CHECKSUM, fitting, push_all, push_checksum, push_pages, set_bits};
+use super::EncodedIndex;
+use super::linear::{Linear, NumberedChunk, split_before};
+use super::record::{CHECKSUM_BYTES, fitting, push_all, push_checksum, push_pages, set_bits};
 use crate::encode::UNDEFINED;
 use crate::encode::message::layout::EXTENSIBLE_ARRAY;
 use crate::model::{Chunk, ChunkIndex};
@@ -10,30 +10,30 @@ use crate::parse::chunk_index::{ChunkMap, Format};
 use crate::{Error, Result};
 
 /// Base-2 logarithm of the maximum number of chunks.
-const BITS: u8 = EXTENSIBLE_ARRAY[0];
+const MAX_CHUNKS_BITS: u8 = EXTENSIBLE_ARRAY[0];
 /// Maximum number of chunks.
-pub(super) const MOST: u64 = 1 << BITS;
+pub(super) const MAX_CHUNKS: u64 = 1 << MAX_CHUNKS_BITS;
 /// Number of chunks with records in the index block itself.
-const IN_INDEX: u8 = EXTENSIBLE_ARRAY[1];
+const INDEX_CHUNKS: u8 = EXTENSIBLE_ARRAY[1];
 /// Minimum number of data block addresses in a super block.
-const POINTERS: u8 = EXTENSIBLE_ARRAY[2];
+const MIN_POINTERS: u8 = EXTENSIBLE_ARRAY[2];
 /// Number of chunks in the smallest data block.
-const SMALLEST: u8 = EXTENSIBLE_ARRAY[3];
+const MIN_BLOCK_CHUNKS: u8 = EXTENSIBLE_ARRAY[3];
 /// Base-2 logarithm of the number of chunks in a page.
 const PAGE_BITS: u8 = EXTENSIBLE_ARRAY[4];
 
 /// Number of chunks in a page.
-const PAGE: u64 = 1 << PAGE_BITS;
+const PAGE_CHUNKS: u64 = 1 << PAGE_BITS;
 /// Maximum number of super blocks.
-const SUPER_BLOCKS: u32 = 1 + BITS as u32 - SMALLEST.ilog2();
+const MAX_SUPER_BLOCKS: u32 = 1 + MAX_CHUNKS_BITS as u32 - MIN_BLOCK_CHUNKS.ilog2();
 /// Number of super blocks that are not stored: the index block has the addresses of their data blocks.
-const DIRECT: u32 = 2 * POINTERS.ilog2();
+const UNSTORED_SUPER_BLOCKS: u32 = 2 * MIN_POINTERS.ilog2();
 /// Size of the header.
-const HEADER: u64 = 72;
+const HEADER_BYTES: u64 = 72;
 /// Size of a block's prefix: signature, version, class, address of the header.
-const PREFIX: u64 = 14;
+const PREFIX_BYTES: u64 = 14;
 /// Width of a block's offset in the array.
-const PLACE: u64 = BITS as u64 / 8;
+const OFFSET_BYTES: u64 = MAX_CHUNKS_BITS as u64 / 8;
 
 /// Super block, stored or represented by the index block, with its data blocks.
 struct SuperBlock<'n, 'c> {
@@ -45,14 +45,14 @@ struct SuperBlock<'n, 'c> {
     /// Address, if it is stored.
     address: u64,
     /// Address and chunks of each data block; empty if no chunk is stored.
-    blocks: Vec<(u64, &'n [Numbered<'c>])>,
+    blocks: Vec<(u64, &'n [NumberedChunk<'c>])>,
 }
 
 impl<'n, 'c> SuperBlock<'n, 'c> {
     /// Creates the super block with a number; also returns the chunks past its end.
-    fn new(number: u32, chunks: &'n [Numbered<'c>]) -> (Self, &'n [Numbered<'c>]) {
-        let first = u64::from(SMALLEST).saturating_mul((1_u64 << number).saturating_sub(1));
-        let length = u64::from(SMALLEST) << number.div_ceil(2);
+    fn new(number: u32, chunks: &'n [NumberedChunk<'c>]) -> (Self, &'n [NumberedChunk<'c>]) {
+        let first = u64::from(MIN_BLOCK_CHUNKS).saturating_mul((1_u64 << number).saturating_sub(1));
+        let length = u64::from(MIN_BLOCK_CHUNKS) << number.div_ceil(2);
         let mut block = Self { number, first, chunks: length, address: UNDEFINED, blocks: Vec::new() };
         let (inside, beyond) = split_before(chunks, block.start(block.count()));
         let mut rest = inside;
@@ -73,32 +73,36 @@ impl<'n, 'c> SuperBlock<'n, 'c> {
 
     /// Returns the number of the first chunk of a data block.
     fn start(&self, block: u64) -> u64 {
-        u64::from(IN_INDEX).saturating_add(self.first).saturating_add(self.chunks.saturating_mul(block))
+        u64::from(INDEX_CHUNKS).saturating_add(self.first).saturating_add(self.chunks.saturating_mul(block))
     }
 
     /// Returns the number of pages in a data block; 0 if it is not paged.
     fn pages(&self) -> u64 {
-        if self.chunks > PAGE { self.chunks / PAGE } else { 0 }
+        if self.chunks > PAGE_CHUNKS { self.chunks / PAGE_CHUNKS } else { 0 }
     }
 
     /// True if the super block itself is stored, not only its data blocks.
     fn is_there(&self) -> bool {
-        self.number >= DIRECT && !self.blocks.is_empty()
+        self.number >= UNSTORED_SUPER_BLOCKS && !self.blocks.is_empty()
     }
 
     fn size(&self) -> u64 {
         let block = self.pages().div_ceil(8).saturating_add(8);
         self.count()
             .saturating_mul(block)
-            .saturating_add(PREFIX)
-            .saturating_add(PLACE)
-            .saturating_add(CHECKSUM)
+            .saturating_add(PREFIX_BYTES)
+            .saturating_add(OFFSET_BYTES)
+            .saturating_add(CHECKSUM_BYTES)
     }
 
     fn block_size(&self, format: &Format) -> u64 {
         let elements = self.chunks.saturating_mul(format.size() as u64);
-        let pages = self.pages().saturating_mul(CHECKSUM);
-        elements.saturating_add(pages).saturating_add(PREFIX).saturating_add(PLACE).saturating_add(CHECKSUM)
+        let pages = self.pages().saturating_mul(CHECKSUM_BYTES);
+        elements
+            .saturating_add(pages)
+            .saturating_add(PREFIX_BYTES)
+            .saturating_add(OFFSET_BYTES)
+            .saturating_add(CHECKSUM_BYTES)
     }
 
     /// Appends the addresses of the data blocks.
@@ -113,15 +117,20 @@ impl<'n, 'c> SuperBlock<'n, 'c> {
 }
 
 /// Encodes the header, the index block, the super blocks and the data blocks.
-pub(super) fn encode(map: &ChunkMap<'_>, format: &Format, chunks: &[&Chunk], base: u64) -> Result<Encoded> {
+pub(super) fn encode(
+    map: &ChunkMap<'_>,
+    format: &Format,
+    chunks: &[&Chunk],
+    base: u64,
+) -> Result<EncodedIndex> {
     let mut unlimited = (0..map.max.len()).zip(map.max).filter(|(_, max)| max.is_none());
     let (Some((slowest, _)), None) = (unlimited.next(), unlimited.next()) else {
         return Err(Error::invalid("an extensible array needs one unlimited dimension"));
     };
-    let numbered = Linear::new(map, slowest).number(chunks, MOST)?;
-    let (in_index, mut rest) = split_before(&numbered, IN_INDEX.into());
+    let numbered = Linear::new(map, slowest).number(chunks, MAX_CHUNKS)?;
+    let (in_index, mut rest) = split_before(&numbered, INDEX_CHUNKS.into());
     let mut supers = Vec::new();
-    for number in 0..SUPER_BLOCKS {
+    for number in 0..MAX_SUPER_BLOCKS {
         let (block, beyond) = SuperBlock::new(number, rest);
         supers.push(block);
         rest = beyond;
@@ -138,8 +147,9 @@ pub(super) fn encode(map: &ChunkMap<'_>, format: &Format, chunks: &[&Chunk], bas
     );
     let start = bytes.len();
     push_prefix(&mut bytes, b"EAIB", format, base);
-    push_all(&mut bytes, format, 0..IN_INDEX.into(), in_index);
-    let (direct, others): (Vec<_>, Vec<_>) = supers.iter().partition(|block| block.number < DIRECT);
+    push_all(&mut bytes, format, 0..INDEX_CHUNKS.into(), in_index);
+    let (direct, others): (Vec<_>, Vec<_>) =
+        supers.iter().partition(|block| block.number < UNSTORED_SUPER_BLOCKS);
     direct.iter().for_each(|block| block.push_addresses(&mut bytes));
     others.iter().for_each(|block| bytes.extend_from_slice(&block.address.to_le_bytes()));
     push_checksum(&mut bytes, start);
@@ -152,7 +162,7 @@ pub(super) fn encode(map: &ChunkMap<'_>, format: &Format, chunks: &[&Chunk], bas
         if block.pages() > 0 {
             for (number, (_, chunks)) in (0..).zip(&block.blocks) {
                 let first = block.pages().saturating_mul(number);
-                set_bits(&mut bits, first, block.start(number), PAGE, chunks);
+                set_bits(&mut bits, first, block.start(number), PAGE_CHUNKS, chunks);
             }
         }
         bytes.extend_from_slice(&bits);
@@ -164,22 +174,22 @@ pub(super) fn encode(map: &ChunkMap<'_>, format: &Format, chunks: &[&Chunk], bas
             let start = bytes.len();
             push_prefix(&mut bytes, b"EADB", format, base);
             let numbers = block.start(number)..block.start(number).saturating_add(block.chunks);
-            push_place(&mut bytes, numbers.start.saturating_sub(IN_INDEX.into()));
+            push_place(&mut bytes, numbers.start.saturating_sub(INDEX_CHUNKS.into()));
             if block.pages() == 0 {
                 push_all(&mut bytes, format, numbers, chunks);
                 push_checksum(&mut bytes, start);
             } else {
                 push_checksum(&mut bytes, start);
-                push_pages(&mut bytes, format, numbers, PAGE, chunks);
+                push_pages(&mut bytes, format, numbers, PAGE_CHUNKS, chunks);
             }
         }
     }
-    Ok(Encoded { bytes, index: ChunkIndex::ExtensibleArray { address: Some(base) } })
+    Ok(EncodedIndex { bytes, index: ChunkIndex::ExtensibleArray { address: Some(base) } })
 }
 
 /// Assigns an address to each block; returns the total size.
 fn place(supers: &mut [SuperBlock<'_, '_>], format: &Format, base: u64) -> Result<usize> {
-    let mut size = Some(HEADER.saturating_add(index_block_size(format)));
+    let mut size = Some(HEADER_BYTES.saturating_add(index_block_size(format)));
     let mut take = |length: u64| {
         let at = size.and_then(|size| base.checked_add(size)).unwrap_or(UNDEFINED);
         size = size.and_then(|size| size.checked_add(length));
@@ -198,10 +208,12 @@ fn place(supers: &mut [SuperBlock<'_, '_>], format: &Format, base: u64) -> Resul
 }
 
 fn index_block_size(format: &Format) -> u64 {
-    let elements = u64::from(IN_INDEX).saturating_mul(format.size() as u64);
-    let direct = 2_u64.saturating_mul(u64::from(POINTERS).saturating_sub(1));
-    let addresses = u64::from(SUPER_BLOCKS.saturating_sub(DIRECT)).saturating_add(direct).saturating_mul(8);
-    elements.saturating_add(addresses).saturating_add(PREFIX).saturating_add(CHECKSUM)
+    let elements = u64::from(INDEX_CHUNKS).saturating_mul(format.size() as u64);
+    let direct = 2_u64.saturating_mul(u64::from(MIN_POINTERS).saturating_sub(1));
+    let addresses = u64::from(MAX_SUPER_BLOCKS.saturating_sub(UNSTORED_SUPER_BLOCKS))
+        .saturating_add(direct)
+        .saturating_mul(8);
+    elements.saturating_add(addresses).saturating_add(PREFIX_BYTES).saturating_add(CHECKSUM_BYTES)
 }
 
 fn push_header(bytes: &mut Vec<u8>, supers: &[SuperBlock<'_, '_>], format: &Format, end: u64, base: u64) {
@@ -211,15 +223,15 @@ fn push_header(bytes: &mut Vec<u8>, supers: &[SuperBlock<'_, '_>], format: &Form
         0,
         u8::from(format.filtered),
         size,
-        BITS,
-        IN_INDEX,
-        SMALLEST,
-        POINTERS,
+        MAX_CHUNKS_BITS,
+        INDEX_CHUNKS,
+        MIN_BLOCK_CHUNKS,
+        MIN_POINTERS,
         PAGE_BITS,
     ]);
     // Statistics of super blocks and data blocks: their numbers, their sizes, and their capacity in chunks.
     let (mut super_blocks, mut super_size, mut blocks, mut block_size) = (0_u64, 0_u64, 0_u64, 0_u64);
-    let mut room = u64::from(IN_INDEX);
+    let mut room = u64::from(INDEX_CHUNKS);
     for block in supers {
         if block.is_there() {
             super_blocks = super_blocks.saturating_add(1);
@@ -230,7 +242,8 @@ fn push_header(bytes: &mut Vec<u8>, supers: &[SuperBlock<'_, '_>], format: &Form
         block_size = block_size.saturating_add(block.block_size(format).saturating_mul(there));
         room = room.saturating_add(block.chunks.saturating_mul(there));
     }
-    for number in [super_blocks, super_size, blocks, block_size, end, room, base.saturating_add(HEADER)] {
+    for number in [super_blocks, super_size, blocks, block_size, end, room, base.saturating_add(HEADER_BYTES)]
+    {
         bytes.extend_from_slice(&number.to_le_bytes());
     }
     push_checksum(bytes, 0);

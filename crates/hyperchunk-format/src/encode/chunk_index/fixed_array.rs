@@ -1,31 +1,36 @@
 //! Chunks in a fixed array. Source: specification §VII.C, "The Fixed Array Index".
 
-use super::Encoded;
+use super::EncodedIndex;
 use super::linear::Linear;
-use super::record::{CHECKSUM, fitting, push_all, push_checksum, push_pages, set_bits};
+use super::record::{CHECKSUM_BYTES, fitting, push_all, push_checksum, push_pages, set_bits};
 use crate::encode::message::layout::FIXED_ARRAY_PAGE_BITS;
 use crate::model::{Chunk, ChunkIndex};
 use crate::parse::chunk_index::{ChunkMap, Format};
 use crate::{Error, Result};
 
 /// Number of chunks in a page.
-const PAGE: u64 = 1 << FIXED_ARRAY_PAGE_BITS;
+const PAGE_CHUNKS: u64 = 1 << FIXED_ARRAY_PAGE_BITS;
 
 /// Size of the header.
-const HEADER: u64 = 28;
+const HEADER_BYTES: u64 = 28;
 
 /// Encodes the header, directly followed by the data block.
-pub(super) fn encode(map: &ChunkMap<'_>, format: &Format, chunks: &[&Chunk], base: u64) -> Result<Encoded> {
+pub(super) fn encode(
+    map: &ChunkMap<'_>,
+    format: &Format,
+    chunks: &[&Chunk],
+    base: u64,
+) -> Result<EncodedIndex> {
     if map.max.contains(&None) {
         return Err(Error::invalid("a fixed array with an unlimited dimension"));
     }
     let linear = Linear::new(map, 0);
     let count = linear.count.unwrap_or(u64::MAX);
-    let pages = if count > PAGE { count.div_ceil(PAGE) } else { 0 };
+    let pages = if count > PAGE_CHUNKS { count.div_ceil(PAGE_CHUNKS) } else { 0 };
     // Data block: signature, version, class, address of the header, bitmap of pages, checksum.
-    let prefix = 14_u64.saturating_add(pages.div_ceil(8)).saturating_add(CHECKSUM);
+    let prefix = 14_u64.saturating_add(pages.div_ceil(8)).saturating_add(CHECKSUM_BYTES);
     let size = count.checked_mul(format.size() as u64).and_then(|size| {
-        size.checked_add(pages.saturating_mul(CHECKSUM))?.checked_add(prefix)?.checked_add(HEADER)
+        size.checked_add(pages.saturating_mul(CHECKSUM_BYTES))?.checked_add(prefix)?.checked_add(HEADER_BYTES)
     });
     let size = fitting(size, base)?;
     let chunks = linear.number(chunks, count)?;
@@ -40,7 +45,7 @@ pub(super) fn encode(map: &ChunkMap<'_>, format: &Format, chunks: &[&Chunk], bas
         FIXED_ARRAY_PAGE_BITS,
     ]);
     bytes.extend_from_slice(&count.to_le_bytes());
-    bytes.extend_from_slice(&base.saturating_add(HEADER).to_le_bytes());
+    bytes.extend_from_slice(&base.saturating_add(HEADER_BYTES).to_le_bytes());
     push_checksum(&mut bytes, 0);
     let start = bytes.len();
     bytes.extend_from_slice(b"FADB");
@@ -51,10 +56,10 @@ pub(super) fn encode(map: &ChunkMap<'_>, format: &Format, chunks: &[&Chunk], bas
         push_checksum(&mut bytes, start);
     } else {
         let mut bits = vec![0; usize::try_from(pages.div_ceil(8)).unwrap_or(0)];
-        set_bits(&mut bits, 0, 0, PAGE, &chunks);
+        set_bits(&mut bits, 0, 0, PAGE_CHUNKS, &chunks);
         bytes.extend_from_slice(&bits);
         push_checksum(&mut bytes, start);
-        push_pages(&mut bytes, format, 0..count, PAGE, &chunks);
+        push_pages(&mut bytes, format, 0..count, PAGE_CHUNKS, &chunks);
     }
-    Ok(Encoded { bytes, index: ChunkIndex::FixedArray { address: Some(base) } })
+    Ok(EncodedIndex { bytes, index: ChunkIndex::FixedArray { address: Some(base) } })
 }

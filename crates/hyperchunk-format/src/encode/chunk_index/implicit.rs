@@ -1,25 +1,28 @@
 //! Indexes without a structure: a single chunk, or all chunks contiguous. Source: specification §VII.A and B,
 //! "The Single Chunk Index", "The Implicit Index".
 
-use super::Encoded;
+use super::EncodedIndex;
 use super::linear::Linear;
 use crate::model::{Chunk, ChunkIndex};
 use crate::parse::chunk_index::{ChunkMap, Format};
 use crate::{Error, Result};
 
 /// Returns the index of a single chunk, which is stored entirely in the layout message.
-pub(super) fn single(map: &ChunkMap<'_>, chunks: &[&Chunk]) -> Result<Encoded> {
+pub(super) fn single(map: &ChunkMap<'_>, chunks: &[&Chunk]) -> Result<EncodedIndex> {
     let larger = map.dims.iter().zip(&map.chunked.dims).any(|(dim, chunk)| dim > chunk);
     let [chunk] = chunks else { return Err(Error::invalid("a single chunk, and the dataset has more")) };
     if larger || map.max.contains(&None) {
         return Err(Error::invalid("a single chunk that is smaller than the dataset may get"));
     }
     let filtered = map.filtered.then_some((chunk.size, chunk.filter_mask));
-    Ok(Encoded { bytes: Vec::new(), index: ChunkIndex::Single { address: Some(chunk.address), filtered } })
+    Ok(EncodedIndex {
+        bytes: Vec::new(),
+        index: ChunkIndex::Single { address: Some(chunk.address), filtered },
+    })
 }
 
 /// Checks that the chunks are contiguous, so that the first address determines all.
-pub(super) fn chunks(map: &ChunkMap<'_>, format: &Format, chunks: &[&Chunk]) -> Result<Encoded> {
+pub(super) fn chunks(map: &ChunkMap<'_>, format: &Format, chunks: &[&Chunk]) -> Result<EncodedIndex> {
     if map.filtered || map.max.contains(&None) {
         return Err(Error::invalid("chunks with filters, or an unlimited dimension, without an index"));
     }
@@ -41,7 +44,7 @@ pub(super) fn chunks(map: &ChunkMap<'_>, format: &Format, chunks: &[&Chunk]) -> 
             return Err(Error::invalid(message));
         }
     }
-    Ok(Encoded { bytes: Vec::new(), index: ChunkIndex::Implicit { address: first } })
+    Ok(EncodedIndex { bytes: Vec::new(), index: ChunkIndex::Implicit { address: first } })
 }
 
 /// True if the chunks, given once each in any order, are all of the dataset's, stored contiguously and in

@@ -5,7 +5,7 @@ use crate::parse::chunk_index::ChunkMap;
 use crate::{Error, Result};
 
 /// Chunk with its number.
-pub(super) type Numbered<'c> = (u64, &'c Chunk);
+pub(super) type NumberedChunk<'c> = (u64, &'c Chunk);
 
 /// Row-major numbering of chunks.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl Linear {
     ///
     /// # Errors
     /// Limit if a number is not.
-    pub(super) fn number<'c>(&self, chunks: &[&'c Chunk], end: u64) -> Result<Vec<Numbered<'c>>> {
+    pub(super) fn number<'c>(&self, chunks: &[&'c Chunk], end: u64) -> Result<Vec<NumberedChunk<'c>>> {
         let mut numbered = Vec::with_capacity(chunks.len());
         for chunk in chunks {
             let mut axes = chunk.scaled.iter().zip(&self.strides);
@@ -59,9 +59,9 @@ impl Linear {
 
 /// Splits the chunks into the ones with numbers less than `end`, and the rest.
 pub(super) fn split_before<'n, 'c>(
-    chunks: &'n [Numbered<'c>],
+    chunks: &'n [NumberedChunk<'c>],
     end: u64,
-) -> (&'n [Numbered<'c>], &'n [Numbered<'c>]) {
+) -> (&'n [NumberedChunk<'c>], &'n [NumberedChunk<'c>]) {
     let at = chunks.partition_point(|(number, _)| *number < end);
     chunks.split_at_checked(at).unwrap_or((chunks, &[]))
 }

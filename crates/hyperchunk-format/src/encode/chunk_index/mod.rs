@@ -9,7 +9,7 @@ mod implicit;
 mod linear;
 mod record;
 
-use super::{Oldest, SIZES};
+use super::{LibVersion, SIZES};
 use crate::model::{Chunk, ChunkIndex};
 use crate::parse::chunk_index::{ChunkMap, Format};
 use crate::{Error, Result};
@@ -33,7 +33,7 @@ pub enum Kind {
 
 /// Encoded index.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Encoded {
+pub struct EncodedIndex {
     /// Bytes to write at the base. Empty if no chunk is stored, or the kind needs no structure.
     pub bytes: Vec<u8>,
     /// Index for the layout message.
@@ -41,7 +41,7 @@ pub struct Encoded {
 }
 
 /// Maximum number of chunks in a fixed array, which reserves space for every chunk, stored or not.
-const MOST_FIXED: u64 = 1 << 24;
+const MAX_FIXED_CHUNKS: u64 = 1 << 24;
 
 /// Chooses the kind of index for a dataset of this extent as libhdf5 does, except that a version 2 B-tree
 /// replaces an array that would have far too many unused entries, or too few entries.
@@ -54,9 +54,9 @@ pub fn choose(
     chunk_dims: &[u64],
     filtered: bool,
     early: bool,
-    oldest: Oldest,
+    oldest: LibVersion,
 ) -> Kind {
-    if oldest == Oldest::V18 {
+    if oldest == LibVersion::V18 {
         return Kind::BTreeV1;
     }
     let is_largest = max.iter().zip(dims).all(|(max, dim)| *max == Some(*dim));
@@ -73,8 +73,8 @@ pub fn choose(
         places.checked_mul(max.unwrap_or(*dim).div_ceil((*chunk).max(1)))
     });
     match (max.iter().filter(|max| max.is_none()).count(), places) {
-        (0, Some(..=MOST_FIXED)) => Kind::FixedArray,
-        (1, Some(..=extensible_array::MOST)) => Kind::ExtensibleArray,
+        (0, Some(..=MAX_FIXED_CHUNKS)) => Kind::FixedArray,
+        (1, Some(..=extensible_array::MAX_CHUNKS)) => Kind::ExtensibleArray,
         _ => Kind::BTreeV2,
     }
 }
@@ -93,7 +93,7 @@ pub fn side_by_side(map: &ChunkMap<'_>, chunks: &[Chunk]) -> bool {
 /// # Errors
 /// Invalid if a chunk does not fit this dataset, or the kind does not; Limit if a chunk or the index is too
 /// large for the kind.
-pub fn encode(kind: Kind, map: &ChunkMap<'_>, chunks: &[Chunk], base: u64) -> Result<Encoded> {
+pub fn encode(kind: Kind, map: &ChunkMap<'_>, chunks: &[Chunk], base: u64) -> Result<EncodedIndex> {
     let format = check_map(kind, map)?;
     let chunks = in_order(map, &format, chunks)?;
     match kind {
@@ -109,7 +109,7 @@ pub fn encode(kind: Kind, map: &ChunkMap<'_>, chunks: &[Chunk], base: u64) -> Re
 }
 
 /// Returns the index of a dataset without chunks, which has no bytes.
-fn empty(kind: Kind, filtered: bool) -> Encoded {
+fn empty(kind: Kind, filtered: bool) -> EncodedIndex {
     let address = None;
     let index = match kind {
         Kind::BTreeV1 => ChunkIndex::BTreeV1 { address },
@@ -119,7 +119,7 @@ fn empty(kind: Kind, filtered: bool) -> Encoded {
         Kind::ExtensibleArray => ChunkIndex::ExtensibleArray { address },
         Kind::BTreeV2 => ChunkIndex::BTreeV2 { address },
     };
-    Encoded { bytes: Vec::new(), index }
+    EncodedIndex { bytes: Vec::new(), index }
 }
 
 /// Checks that the layout fits the kind and the dataspace.

@@ -1,6 +1,6 @@
 //! Records of chunks in an index.
 
-use super::linear::{Numbered, split_before};
+use super::linear::{NumberedChunk, split_before};
 use crate::checksum::lookup3;
 use crate::encode::UNDEFINED;
 use crate::model::Chunk;
@@ -9,10 +9,10 @@ use crate::{Error, Result};
 use std::ops::Range;
 
 /// Size of a checksum.
-pub(super) const CHECKSUM: u64 = 4;
+pub(super) const CHECKSUM_BYTES: u64 = 4;
 
 /// Maximum size of an index built in memory; beyond it, the chunks of an array are too far apart.
-const MOST_BYTES: u64 = 1 << 32;
+const MAX_INDEX_BYTES: u64 = 1 << 32;
 
 /// Checks the size of an array's blocks for building it in memory.
 ///
@@ -20,7 +20,7 @@ const MOST_BYTES: u64 = 1 << 32;
 /// Limit if the size is unknown or too large, or the end exceeds 2⁶⁴.
 pub(super) fn fitting(bytes: Option<u64>, base: u64) -> Result<usize> {
     bytes
-        .filter(|bytes| *bytes <= MOST_BYTES && base.checked_add(*bytes).is_some())
+        .filter(|bytes| *bytes <= MAX_INDEX_BYTES && base.checked_add(*bytes).is_some())
         .and_then(|bytes| usize::try_from(bytes).ok())
         .ok_or_else(|| {
             Error::limit("an array too large for what it holds: a version 2 B-tree holds any chunks")
@@ -52,7 +52,12 @@ fn push_none(bytes: &mut Vec<u8>, format: &Format, count: u64) {
 }
 
 /// Appends a part of an array: the records of these numbers, of which `chunks` are stored.
-pub(super) fn push_all(bytes: &mut Vec<u8>, format: &Format, numbers: Range<u64>, chunks: &[Numbered<'_>]) {
+pub(super) fn push_all(
+    bytes: &mut Vec<u8>,
+    format: &Format,
+    numbers: Range<u64>,
+    chunks: &[NumberedChunk<'_>],
+) {
     let mut at = numbers.start;
     for (number, chunk) in chunks {
         push_none(bytes, format, number.saturating_sub(at));
@@ -69,7 +74,7 @@ pub(super) fn push_pages(
     format: &Format,
     numbers: Range<u64>,
     page: u64,
-    chunks: &[Numbered<'_>],
+    chunks: &[NumberedChunk<'_>],
 ) {
     let mut rest = chunks;
     let mut start = numbers.start;
@@ -79,7 +84,7 @@ pub(super) fn push_pages(
         let at = bytes.len();
         if inside.is_empty() {
             let length =
-                end.saturating_sub(start).saturating_mul(format.size() as u64).saturating_add(CHECKSUM);
+                end.saturating_sub(start).saturating_mul(format.size() as u64).saturating_add(CHECKSUM_BYTES);
             bytes.resize(at.saturating_add(usize::try_from(length).unwrap_or(usize::MAX)), 0);
         } else {
             push_all(bytes, format, start..end, inside);
@@ -91,7 +96,7 @@ pub(super) fn push_pages(
 
 /// Sets the bits of the pages with stored chunks. `first` is the bit of the page that starts with chunk
 /// number `start`. Bits count from the most significant one of each byte.
-pub(super) fn set_bits(bits: &mut [u8], first: u64, start: u64, page: u64, chunks: &[Numbered<'_>]) {
+pub(super) fn set_bits(bits: &mut [u8], first: u64, start: u64, page: u64, chunks: &[NumberedChunk<'_>]) {
     for (number, _) in chunks {
         let bit = number.saturating_sub(start).checked_div(page).unwrap_or(0).saturating_add(first);
         if let Some(byte) = usize::try_from(bit / 8).ok().and_then(|byte| bits.get_mut(byte)) {

@@ -70,7 +70,7 @@ impl Case {
         let base = 4096;
         let second = encode(self.kind, &self.map(), chunks, base as u64).unwrap();
         assert_eq!(first.bytes.len(), second.bytes.len());
-        for (Encoded { bytes, index }, base) in [(first, 0), (second, base)] {
+        for (EncodedIndex { bytes, index }, base) in [(first, 0), (second, base)] {
             let mut file = vec![0; base];
             file.extend(bytes);
             if self.kind == Kind::Implicit {
@@ -177,9 +177,9 @@ fn chunks_beyond_the_extent_are_left_out() {
 #[test]
 fn the_kind_is_that_of_libhdf5() {
     let check = |dims: &[u64], max: &[Option<u64>], filtered, early, expected| {
-        assert_eq!(choose(dims, max, &[4, 5], filtered, early, Oldest::V110), expected);
-        assert_eq!(choose(dims, max, &[4, 5], filtered, early, Oldest::V200), expected);
-        assert_eq!(choose(dims, max, &[4, 5], filtered, early, Oldest::V18), Kind::BTreeV1);
+        assert_eq!(choose(dims, max, &[4, 5], filtered, early, LibVersion::V110), expected);
+        assert_eq!(choose(dims, max, &[4, 5], filtered, early, LibVersion::V200), expected);
+        assert_eq!(choose(dims, max, &[4, 5], filtered, early, LibVersion::V18), Kind::BTreeV1);
     };
     let fixed = [Some(4), Some(5)];
     check(&[4, 5], &fixed, false, true, Kind::Single);
@@ -269,7 +269,10 @@ fn chunks_without_a_structure() {
     let case = Case::new(Kind::Implicit, &[4, 3], &[9, 5], &[Some(9), Some(5)], false);
     let mut all = case.all();
     let encoded = encode(Kind::Implicit, &case.map(), &all, 0).unwrap();
-    assert_eq!(encoded, Encoded { bytes: vec![], index: ChunkIndex::Implicit { address: Some(10_000) } });
+    assert_eq!(
+        encoded,
+        EncodedIndex { bytes: vec![], index: ChunkIndex::Implicit { address: Some(10_000) } }
+    );
     case.check(&[]);
     case.refused(&all[1..], invalid, "5 chunks stored without an index, and there are more");
     assert!(side_by_side(&case.map(), &all));
@@ -349,13 +352,14 @@ fn whatever_is_written_is_read() {
             })
             .collect();
         let filtered = numbers.below(2) == 1;
-        let oldest = [Oldest::V18, Oldest::V110, Oldest::V200, Oldest::V110][numbers.below(4) as usize];
+        let oldest = [LibVersion::V18, LibVersion::V110, LibVersion::V200, LibVersion::V110]
+            [numbers.below(4) as usize];
         let mut kind = choose(&dims, &max, &chunk, filtered, numbers.below(4) == 0, oldest);
-        if oldest > Oldest::V18 && numbers.below(8) == 0 {
+        if oldest > LibVersion::V18 && numbers.below(8) == 0 {
             kind = Kind::BTreeV2;
         }
         let mut case = Case::new(kind, &chunk, &dims, &max, filtered);
-        case.chunked.version = if oldest == Oldest::V200 { 5 } else { case.chunked.version };
+        case.chunked.version = if oldest == LibVersion::V200 { 5 } else { case.chunked.version };
         let mut chunks = case.all();
         if kind != Kind::Implicit {
             let share = [1, 1, 2, 5, 100][numbers.below(5) as usize];

@@ -57,7 +57,7 @@ fn offsets_have_their_blocks() {
     check(524_288, 512);
     check(524_288 + 4096, 1024);
     check(524_288 + 131_072, 512);
-    assert_eq!(LINKS.rows_of(131_072), 7);
+    assert_eq!(LINKS.count_rows(131_072), 7);
     let roots: Vec<u32> = [513, 2048, 2049, 8192, 16_385, 1 << 31].map(|end| LINKS.root_rows(end)).into();
     assert_eq!(roots, [1, 1, 2, 4, 8, 22]);
 }

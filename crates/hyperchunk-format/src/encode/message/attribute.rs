@@ -1,7 +1,7 @@
 //! Attributes of version 3. Source: specification §IV.A.2.m, "The Attribute Message".
 
 use super::{charset_number, dataspace, datatype, name_bytes, shared};
-use crate::encode::{Bytes, Oldest, fit};
+use crate::encode::{Bytes, LibVersion, fit};
 use crate::model::Attribute;
 use crate::parse::message::attribute::DATATYPE_SHARED;
 use crate::{Error, Result};
@@ -14,11 +14,11 @@ const STRUCTURE: &str = "attribute message";
 /// # Errors
 /// Invalid if the size of the data does not match datatype and extent; Limit if a part is too large; the
 /// errors of its datatype.
-pub fn encode(attribute: &Attribute, oldest: Oldest) -> Result<Vec<u8>> {
+pub fn encode(attribute: &Attribute, oldest: LibVersion) -> Result<Vec<u8>> {
     encoded(attribute, oldest).map_err(|error| error.within(STRUCTURE))
 }
 
-fn encoded(attribute: &Attribute, oldest: Oldest) -> Result<Vec<u8>> {
+fn encoded(attribute: &Attribute, oldest: LibVersion) -> Result<Vec<u8>> {
     const VERSION: u8 = 3;
     let name = name_bytes(&attribute.name, STRUCTURE)?;
     let size = attribute.dataspace.elements().and_then(|count| count.checked_mul(attribute.datatype.size));
@@ -62,7 +62,8 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         // A committed datatype at 0.
-        let datatype = datatype::encode(&Datatype::integer(2, true, ByteOrder::Big), Oldest::V18).unwrap();
+        let datatype =
+            datatype::encode(&Datatype::integer(2, true, ByteOrder::Big), LibVersion::V18).unwrap();
         let message = Message { kind: DATATYPE, flags: 0, creation_order: None, data: datatype };
         let file = object_header::encode(&[message], &HeaderOptions::default()).unwrap();
         for name in ["a", "é", &"x".repeat(65_534)] {
@@ -79,7 +80,7 @@ mod tests {
                     simple(vec![40_000]),
                 ] {
                     let attribute = attribute(name, committed, dataspace);
-                    let bytes = encode(&attribute, Oldest::V18).unwrap();
+                    let bytes = encode(&attribute, LibVersion::V18).unwrap();
                     let mut cursor = Cursor::new(&bytes, "", 0);
                     let found =
                         with_image(&file, |image| parse::message::attribute::parse(image, &mut cursor));
@@ -93,10 +94,10 @@ mod tests {
     #[test]
     fn what_cannot_be_stored_is_not_written() {
         let scalar = |name: &str| attribute(name, None, Dataspace::Scalar);
-        assert!(encode(&scalar(""), Oldest::V18).is_err());
-        assert!(encode(&scalar("a\0b"), Oldest::V18).is_err());
-        assert!(encode(&scalar(&"x".repeat(65_535)), Oldest::V18).is_err());
-        assert!(encode(&Attribute { data: vec![0; 3], ..scalar("a") }, Oldest::V18).is_err());
-        assert!(encode(&Attribute { dataspace: Dataspace::Null, ..scalar("a") }, Oldest::V18).is_err());
+        assert!(encode(&scalar(""), LibVersion::V18).is_err());
+        assert!(encode(&scalar("a\0b"), LibVersion::V18).is_err());
+        assert!(encode(&scalar(&"x".repeat(65_535)), LibVersion::V18).is_err());
+        assert!(encode(&Attribute { data: vec![0; 3], ..scalar("a") }, LibVersion::V18).is_err());
+        assert!(encode(&Attribute { dataspace: Dataspace::Null, ..scalar("a") }, LibVersion::V18).is_err());
     }
 }

@@ -1,7 +1,7 @@
 //! Datatypes, each part in the lowest version that can hold it. Source: specification §IV.A.2.d, "The
 //! Datatype Message"; HDF5 2.x `H5Odtype.c` for the checks of readers.
 
-use crate::encode::{Bytes, Oldest, fit};
+use crate::encode::{Bytes, LibVersion, fit};
 use crate::model::{
     ByteOrder, Class, Datatype, EnumMember, Float, Member, Name, Normalization, ReferenceKind, StringPadding,
 };
@@ -17,22 +17,22 @@ const PACKED: u8 = 3;
 /// # Errors
 /// Unsupported if HDF5 of that age has no such type; Limit if it is too large; Invalid if readers would
 /// refuse or misinterpret it.
-pub fn encode(datatype: &Datatype, oldest: Oldest) -> Result<Vec<u8>> {
+pub fn encode(datatype: &Datatype, oldest: LibVersion) -> Result<Vec<u8>> {
     encoded(datatype, oldest).map_err(|error| error.within(STRUCTURE))
 }
 
-fn encoded(datatype: &Datatype, oldest: Oldest) -> Result<Vec<u8>> {
+fn encoded(datatype: &Datatype, oldest: LibVersion) -> Result<Vec<u8>> {
     let limits = Limits::default();
     let version = version(datatype, limits.datatype_depth)?;
     let needed = match version {
-        5 => Some(("complex numbers", Oldest::V200)),
-        4 => Some(("references of 1.12", Oldest::V200)),
+        5 => Some(("complex numbers", LibVersion::V200)),
+        4 => Some(("references of 1.12", LibVersion::V200)),
         _ => None,
     };
     if let Some((what, needed)) = needed.filter(|(_, needed)| oldest < *needed) {
         return Err(Error::unsupported(format!("{what}: {oldest:?} does not have them, {needed:?} does")));
     }
-    let floor = if oldest == Oldest::V18 { 1 } else { PACKED };
+    let floor = if oldest == LibVersion::V18 { 1 } else { PACKED };
     let mut encoder = Encoder { bytes: Bytes::new(), composite: version.max(floor) };
     encoder.datatype(datatype)?;
     let bytes = encoder.bytes.into_vec();
@@ -156,11 +156,11 @@ impl Encoder {
 
     fn opaque(&mut self, tag: &Name, size: u64) -> Result<()> {
         // Libraries write at most 255 bytes, in a multiple of 8.
-        const MOST: usize = 248;
+        const MAX_TAG_BYTES: usize = 248;
         let tag = tag.as_bytes();
         let length = tag.len().next_multiple_of(8);
-        if length > MOST {
-            return Err(Error::limit(format!("a tag of {} bytes, more than {MOST}", tag.len())));
+        if length > MAX_TAG_BYTES {
+            return Err(Error::limit(format!("a tag of {} bytes, more than {MAX_TAG_BYTES}", tag.len())));
         }
         self.prefix(1, 5, fit(length, "bytes of a tag")?, size)?;
         self.bytes.raw(tag).zeros(length.saturating_sub(tag.len()));

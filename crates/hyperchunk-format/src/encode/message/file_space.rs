@@ -22,11 +22,11 @@ pub fn encode(space: &FileSpace) -> Result<Vec<u8>> {
     const AGGREGATES: u8 = 0;
     const PAGES: u8 = 1;
     const NONE: u8 = 3;
-    const SMALLEST_PAGE: u64 = 512;
-    const LARGEST_PAGE: u64 = 1 << 30;
+    const MIN_PAGE_BYTES: u64 = 512;
+    const MAX_PAGE_BYTES: u64 = 1 << 30;
     let FileSpace { paged, reused, page_size } = *space;
-    if !(SMALLEST_PAGE..=LARGEST_PAGE).contains(&page_size) {
-        let message = format!("pages of {page_size} bytes, not {SMALLEST_PAGE} to {LARGEST_PAGE}");
+    if !(MIN_PAGE_BYTES..=MAX_PAGE_BYTES).contains(&page_size) {
+        let message = format!("pages of {page_size} bytes, not {MIN_PAGE_BYTES} to {MAX_PAGE_BYTES}");
         return Err(Error::invalid(message).within(STRUCTURE));
     }
     let mut bytes = Bytes::new();

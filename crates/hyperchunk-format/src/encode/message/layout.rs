@@ -1,7 +1,7 @@
 //! Data layouts of versions 3 to 5. Source: specification §IV.A.2.i, "The Data Layout Message"; HDF5 2.x for
 //! version 5.
 
-use crate::encode::{Bytes, Oldest, fit};
+use crate::encode::{Bytes, LibVersion, fit};
 use crate::model::{ChunkIndex, Chunked, Layout};
 use crate::parse::message::dataspace::MAX_RANK;
 use crate::{Error, Result};
@@ -23,11 +23,11 @@ pub(crate) const BTREE_V2: (u32, u8, u8) = (2048, 100, 40);
 /// # Errors
 /// Unsupported if HDF5 of that age has no such layout; Limit if a size is too large; Invalid if readers would
 /// refuse it.
-pub fn encode(layout: &Layout, oldest: Oldest) -> Result<Vec<u8>> {
+pub fn encode(layout: &Layout, oldest: LibVersion) -> Result<Vec<u8>> {
     encoded(layout, oldest).map_err(|error| error.within(STRUCTURE))
 }
 
-fn encoded(layout: &Layout, oldest: Oldest) -> Result<Vec<u8>> {
+fn encoded(layout: &Layout, oldest: LibVersion) -> Result<Vec<u8>> {
     let mut bytes = Bytes::new();
     match layout {
         Layout::Compact { data } => {
@@ -40,7 +40,7 @@ fn encoded(layout: &Layout, oldest: Oldest) -> Result<Vec<u8>> {
         }
         Layout::Chunked(chunked) => self::chunked(chunked, oldest, &mut bytes)?,
         Layout::Virtual { heap } => {
-            needs("virtual datasets", oldest, Oldest::V110)?;
+            needs("virtual datasets", oldest, LibVersion::V110)?;
             let index = heap.map_or(0, |(_, index)| index);
             bytes.u8(4).u8(3).address(heap.map(|(address, _)| address)).u32(index);
         }
@@ -48,14 +48,14 @@ fn encoded(layout: &Layout, oldest: Oldest) -> Result<Vec<u8>> {
     Ok(bytes.into_vec())
 }
 
-fn needs(what: &str, oldest: Oldest, needed: Oldest) -> Result<()> {
+fn needs(what: &str, oldest: LibVersion, needed: LibVersion) -> Result<()> {
     if oldest >= needed {
         return Ok(());
     }
     Err(Error::unsupported(format!("{what}: {oldest:?} does not have them, {needed:?} does")))
 }
 
-fn chunked(chunked: &Chunked, oldest: Oldest, bytes: &mut Bytes) -> Result<()> {
+fn chunked(chunked: &Chunked, oldest: LibVersion, bytes: &mut Bytes) -> Result<()> {
     let Chunked { dims, element_size, edge_chunks_unfiltered, version, index } = chunked;
     let rank = fit::<u8, _>(dims.len(), "dimensions")?;
     if rank == 0 || rank > MAX_RANK || dims.contains(&0) || *element_size == 0 {
@@ -80,8 +80,8 @@ fn chunked(chunked: &Chunked, oldest: Oldest, bytes: &mut Bytes) -> Result<()> {
         }
         (4, _) | (5, _) if !matches!(index, ChunkIndex::BTreeV1 { .. }) => {
             match version {
-                4 => needs("chunk indexes other than B-trees", oldest, Oldest::V110)?,
-                _ => needs("layouts of version 5", oldest, Oldest::V200)?,
+                4 => needs("chunk indexes other than B-trees", oldest, LibVersion::V110)?,
+                _ => needs("layouts of version 5", oldest, LibVersion::V200)?,
             }
             version_4(chunked, &sizes, rank.saturating_add(1), bytes)
         }
@@ -135,14 +135,14 @@ mod tests {
     use crate::encode::SIZES;
     use crate::{Cursor, ErrorKind, parse};
 
-    fn check(layout: &Layout, oldest: Oldest) {
+    fn check(layout: &Layout, oldest: LibVersion) {
         let bytes = encode(layout, oldest).unwrap();
         let mut cursor = Cursor::new(&bytes, "", 0);
         assert_eq!(parse::message::layout::parse(&mut cursor, SIZES).unwrap(), *layout);
         assert_eq!(cursor.left(), 0);
     }
 
-    fn refused(layout: &Layout, oldest: Oldest, kind: ErrorKind) {
+    fn refused(layout: &Layout, oldest: LibVersion, kind: ErrorKind) {
         assert_eq!(encode(layout, oldest).unwrap_err().kind(), kind, "{layout:?}");
     }
 
@@ -165,44 +165,44 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         for data in [vec![], vec![1; 100], vec![1; 65_535]] {
-            check(&Layout::Compact { data }, Oldest::V18);
+            check(&Layout::Compact { data }, LibVersion::V18);
         }
         for address in [None, Some(0), Some(u64::MAX - 1)] {
-            check(&Layout::Contiguous { address, size: Some(u64::MAX) }, Oldest::V18);
-            check(&Layout::Virtual { heap: address.map(|address| (address, 7)) }, Oldest::V110);
+            check(&Layout::Contiguous { address, size: Some(u64::MAX) }, LibVersion::V18);
+            check(&Layout::Virtual { heap: address.map(|address| (address, 7)) }, LibVersion::V110);
             let index = ChunkIndex::BTreeV1 { address };
             for dims in [&[1][..], &[300; 3], &[1; 32], &[(1 << 29) - 1]] {
-                check(&chunked(3, dims, index.clone()), Oldest::V18);
+                check(&chunked(3, dims, index.clone()), LibVersion::V18);
             }
             for index in indexes(address) {
                 for dims in [&[1][..], &[255], &[256, 1], &[65_536, 2], &[1; 32]] {
-                    check(&chunked(4, dims, index.clone()), Oldest::V110);
-                    check(&chunked(5, dims, index.clone()), Oldest::V200);
+                    check(&chunked(4, dims, index.clone()), LibVersion::V110);
+                    check(&chunked(5, dims, index.clone()), LibVersion::V200);
                 }
-                check(&chunked(5, &[1 << 40], index), Oldest::V200);
+                check(&chunked(5, &[1 << 40], index), LibVersion::V200);
             }
         }
         let index = ChunkIndex::FixedArray { address: Some(1) };
         let Layout::Chunked(plain) = chunked(4, &[10], index) else { panic!() };
-        check(&Layout::Chunked(Chunked { edge_chunks_unfiltered: true, ..plain }), Oldest::V110);
+        check(&Layout::Chunked(Chunked { edge_chunks_unfiltered: true, ..plain }), LibVersion::V110);
     }
 
     #[test]
     fn what_cannot_be_stored_is_not_written() {
-        refused(&Layout::Compact { data: vec![0; 65_536] }, Oldest::V18, ErrorKind::Limit);
-        refused(&Layout::Contiguous { address: None, size: None }, Oldest::V18, ErrorKind::Invalid);
-        refused(&Layout::Virtual { heap: None }, Oldest::V18, ErrorKind::Unsupported);
+        refused(&Layout::Compact { data: vec![0; 65_536] }, LibVersion::V18, ErrorKind::Limit);
+        refused(&Layout::Contiguous { address: None, size: None }, LibVersion::V18, ErrorKind::Invalid);
+        refused(&Layout::Virtual { heap: None }, LibVersion::V18, ErrorKind::Unsupported);
         let btree = ChunkIndex::BTreeV1 { address: Some(1) };
         for index in indexes(Some(1)) {
-            refused(&chunked(3, &[1], index.clone()), Oldest::V200, ErrorKind::Invalid);
-            refused(&chunked(4, &[1], index.clone()), Oldest::V18, ErrorKind::Unsupported);
-            refused(&chunked(5, &[1], index.clone()), Oldest::V110, ErrorKind::Unsupported);
-            refused(&chunked(4, &[1 << 29], index), Oldest::V110, ErrorKind::Limit);
+            refused(&chunked(3, &[1], index.clone()), LibVersion::V200, ErrorKind::Invalid);
+            refused(&chunked(4, &[1], index.clone()), LibVersion::V18, ErrorKind::Unsupported);
+            refused(&chunked(5, &[1], index.clone()), LibVersion::V110, ErrorKind::Unsupported);
+            refused(&chunked(4, &[1 << 29], index), LibVersion::V110, ErrorKind::Limit);
         }
-        refused(&chunked(3, &[1 << 29], btree.clone()), Oldest::V18, ErrorKind::Limit);
-        refused(&chunked(4, &[1], btree.clone()), Oldest::V200, ErrorKind::Invalid);
-        refused(&chunked(3, &[], btree.clone()), Oldest::V18, ErrorKind::Invalid);
-        refused(&chunked(3, &[0], btree.clone()), Oldest::V18, ErrorKind::Invalid);
-        refused(&chunked(3, &[1; 33], btree), Oldest::V18, ErrorKind::Invalid);
+        refused(&chunked(3, &[1 << 29], btree.clone()), LibVersion::V18, ErrorKind::Limit);
+        refused(&chunked(4, &[1], btree.clone()), LibVersion::V200, ErrorKind::Invalid);
+        refused(&chunked(3, &[], btree.clone()), LibVersion::V18, ErrorKind::Invalid);
+        refused(&chunked(3, &[0], btree.clone()), LibVersion::V18, ErrorKind::Invalid);
+        refused(&chunked(3, &[1; 33], btree), LibVersion::V18, ErrorKind::Invalid);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::encode::{Bytes, fit};
 use crate::model::Filter;
-use crate::parse::message::pipeline::{FIRST_NAMED, MOST};
+use crate::parse::message::pipeline::{FIRST_NAMED, MAX_FILTERS};
 use crate::{Error, Result};
 
 const STRUCTURE: &str = "filter pipeline message";
@@ -16,9 +16,11 @@ pub fn encode(pipeline: &[Filter]) -> Result<Vec<u8>> {
     if pipeline.is_empty() {
         return Err(Error::invalid("a pipeline without filters").within(STRUCTURE));
     }
-    let count = fit::<u8, _>(pipeline.len(), "filters").ok().filter(|count| *count <= MOST);
+    let count = fit::<u8, _>(pipeline.len(), "filters").ok().filter(|count| *count <= MAX_FILTERS);
     let Some(count) = count else {
-        return Err(Error::limit(format!("{} filters, more than {MOST}", pipeline.len())).within(STRUCTURE));
+        return Err(
+            Error::limit(format!("{} filters, more than {MAX_FILTERS}", pipeline.len())).within(STRUCTURE)
+        );
     };
     let mut bytes = Bytes::new();
     bytes.u8(VERSION).u8(count);

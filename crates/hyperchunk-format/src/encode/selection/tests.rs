@@ -1,7 +1,7 @@
 use super::*;
 use crate::ErrorKind;
 
-fn read(bytes: &[u8]) -> Selection {
+fn read(bytes: &[u8]) -> StoredSelection {
     let mut cursor = Cursor::new(bytes, "", 0);
     let selection = parse::parse(&mut cursor).unwrap();
     assert_eq!(cursor.left(), 0);
@@ -12,18 +12,18 @@ fn slab(start: u64, stride: u64, count: Option<u64>, block: Option<u64>) -> Hype
     Hyperslab { start, stride, count, block }
 }
 
-fn points(rank: usize, coordinates: &[u64]) -> Selection {
-    Selection::Points { rank, coordinates: coordinates.to_vec() }
+fn points(rank: usize, coordinates: &[u64]) -> StoredSelection {
+    StoredSelection::Points { rank, coordinates: coordinates.to_vec() }
 }
 
-fn blocks(rank: usize, corners: &[u64]) -> Selection {
-    Selection::Blocks { rank, corners: corners.to_vec() }
+fn blocks(rank: usize, corners: &[u64]) -> StoredSelection {
+    StoredSelection::Blocks { rank, corners: corners.to_vec() }
 }
 
 #[test]
 fn what_is_written_is_read() {
-    let check = |selection: &Selection, from: Oldest| {
-        for oldest in [Oldest::V18, Oldest::V110, Oldest::V200] {
+    let check = |selection: &StoredSelection, from: LibVersion| {
+        for oldest in [LibVersion::V18, LibVersion::V110, LibVersion::V200] {
             match encode(selection, oldest) {
                 Ok(bytes) => assert_eq!(read(&bytes), *selection),
                 Err(error) => {
@@ -34,17 +34,17 @@ fn what_is_written_is_read() {
         }
         assert!(encode(selection, from).is_ok());
     };
-    check(&Selection::None, Oldest::V18);
-    check(&Selection::All, Oldest::V18);
-    check(&points(1, &[5]), Oldest::V18);
-    check(&points(3, &[5, 6, 7, 0, 0, u64::from(u32::MAX)]), Oldest::V18);
-    check(&points(2, &[5, 1 << 32]), Oldest::V200);
-    check(&blocks(1, &[5, 7, 9, 9]), Oldest::V18);
-    check(&blocks(2, &[0, 0, 1, 1, 0, 3, 1, u64::from(u32::MAX)]), Oldest::V18);
-    check(&blocks(2, &[0, 0, 1, 1, 0, 3, 1, 1 << 32]), Oldest::V200);
-    for oldest in [Oldest::V110, Oldest::V200] {
+    check(&StoredSelection::None, LibVersion::V18);
+    check(&StoredSelection::All, LibVersion::V18);
+    check(&points(1, &[5]), LibVersion::V18);
+    check(&points(3, &[5, 6, 7, 0, 0, u64::from(u32::MAX)]), LibVersion::V18);
+    check(&points(2, &[5, 1 << 32]), LibVersion::V200);
+    check(&blocks(1, &[5, 7, 9, 9]), LibVersion::V18);
+    check(&blocks(2, &[0, 0, 1, 1, 0, 3, 1, u64::from(u32::MAX)]), LibVersion::V18);
+    check(&blocks(2, &[0, 0, 1, 1, 0, 3, 1, 1 << 32]), LibVersion::V200);
+    for oldest in [LibVersion::V110, LibVersion::V200] {
         for last in [slab(1, 4, Some(3), Some(2)), slab(1, 4, None, Some(2)), slab(1, 1, Some(1), None)] {
-            let selection = Selection::Regular(vec![slab(1 << 40, 1, Some(1), Some(1)), last]);
+            let selection = StoredSelection::Regular(vec![slab(1 << 40, 1, Some(1), Some(1)), last]);
             assert_eq!(read(&encode(&selection, oldest).unwrap()), selection);
         }
     }
@@ -52,10 +52,11 @@ fn what_is_written_is_read() {
 
 #[test]
 fn old_readers_get_lists_of_blocks() {
-    let selection = Selection::Regular(vec![slab(1, 4, Some(2), Some(2)), slab(0, 10, Some(2), Some(3))]);
+    let selection =
+        StoredSelection::Regular(vec![slab(1, 4, Some(2), Some(2)), slab(0, 10, Some(2), Some(3))]);
     let expected = blocks(2, &[1, 0, 2, 2, 1, 10, 2, 12, 5, 0, 6, 2, 5, 10, 6, 12]);
-    assert_eq!(read(&encode(&selection, Oldest::V18).unwrap()), expected);
-    let kind = |slabs| encode(&Selection::Regular(slabs), Oldest::V18).unwrap_err().kind();
+    assert_eq!(read(&encode(&selection, LibVersion::V18).unwrap()), expected);
+    let kind = |slabs| encode(&StoredSelection::Regular(slabs), LibVersion::V18).unwrap_err().kind();
     assert_eq!(kind(vec![slab(1, 4, None, Some(2))]), ErrorKind::Unsupported);
     assert_eq!(kind(vec![slab(1, 4, Some(1 << 30), Some(2))]), ErrorKind::Limit);
     assert_eq!(kind(vec![slab(1, 1 << 63, Some(3), Some(2))]), ErrorKind::Invalid);
@@ -66,25 +67,28 @@ fn nothing_is_none() {
     for selection in [
         points(2, &[]),
         blocks(2, &[]),
-        Selection::Regular(vec![slab(1, 4, Some(0), Some(2))]),
-        Selection::Regular(vec![slab(1, 4, Some(3), Some(0))]),
+        StoredSelection::Regular(vec![slab(1, 4, Some(0), Some(2))]),
+        StoredSelection::Regular(vec![slab(1, 4, Some(3), Some(0))]),
     ] {
-        assert_eq!(encode(&selection, Oldest::V18).unwrap(), encode(&Selection::None, Oldest::V18).unwrap());
+        assert_eq!(
+            encode(&selection, LibVersion::V18).unwrap(),
+            encode(&StoredSelection::None, LibVersion::V18).unwrap()
+        );
     }
 }
 
 #[test]
 fn what_makes_no_sense_is_not_written() {
-    let refused = |selection: &Selection| assert!(encode(selection, Oldest::V200).is_err());
+    let refused = |selection: &StoredSelection| assert!(encode(selection, LibVersion::V200).is_err());
     refused(&points(2, &[1, 2, 3]));
     refused(&points(0, &[1]));
     refused(&points(33, &[1; 33]));
     refused(&blocks(2, &[1, 2]));
     refused(&blocks(1, &[2, 1]));
     refused(&blocks(1, &[1, 3, 2, 4]));
-    refused(&Selection::Regular(vec![]));
-    refused(&Selection::Regular(vec![slab(0, 1, Some(2), Some(2))]));
-    refused(&Selection::Regular(vec![slab(0, 4, None, None)]));
-    refused(&Selection::Regular(vec![slab(0, 4, Some(u64::MAX), Some(1))]));
-    refused(&Selection::Regular(vec![slab(0, 4, None, Some(1)); 2]));
+    refused(&StoredSelection::Regular(vec![]));
+    refused(&StoredSelection::Regular(vec![slab(0, 1, Some(2), Some(2))]));
+    refused(&StoredSelection::Regular(vec![slab(0, 4, None, None)]));
+    refused(&StoredSelection::Regular(vec![slab(0, 4, Some(u64::MAX), Some(1))]));
+    refused(&StoredSelection::Regular(vec![slab(0, 4, None, Some(1)); 2]));
 }

@@ -4,11 +4,11 @@ use crate::parse::testing::{Maker, survives_damage, with_image};
 
 /// Creates a tree with records of 2 bytes in nodes of 41: 15 in a leaf, 2 in an inner node, 1 in the root.
 fn tree() -> Vec<u8> {
-    tree_of(11, 8)
+    make_tree(11, 8)
 }
 
 /// Creates that tree with other counts: of all records, and of a subtree's.
-fn tree_of(total: u64, below: u8) -> Vec<u8> {
+fn make_tree(total: u64, below: u8) -> Vec<u8> {
     let file = Maker::default().raw(b"BTHD").u8s(&[0, 5]).u32s(&[41]).u16s(&[2, 2]).u8s(&[100, 40]);
     let mut file = file.u64s(&[64]).u16s(&[1]).u64s(&[total]).checksum(0);
     // A pointer in the root has address, count and total; the nodes below have address and count.
@@ -126,11 +126,11 @@ fn test_a_total_that_is_not_that_of_the_root_is_refused() {
     let counted = |bytes: &[u8]| with_image(bytes, |image| BTree::open(image, 0, &[5])?.count(image));
     assert_eq!(counted(&tree()).unwrap(), 11);
     for total in [0, 10, 12, u64::MAX] {
-        let error = counted(&tree_of(total, 8)).unwrap_err();
+        let error = counted(&make_tree(total, 8)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
         assert!(error.to_string().contains("expected 11 records"), "{error}");
     }
-    counted(&tree_of(11, 7)).unwrap_err();
+    counted(&make_tree(11, 7)).unwrap_err();
     let leaf = Maker::default().raw(b"BTHD").u8s(&[0, 5]).u32s(&[41]).u16s(&[2, 0]).u8s(&[100, 40]);
     counted(&leaf.u64s(&[64]).u16s(&[2]).u64s(&[3]).checksum(0).0).unwrap_err();
     let none = Maker::default().raw(b"BTHD").u8s(&[0, 5]).u32s(&[41]).u16s(&[2, 0]).u8s(&[100, 40]);

@@ -13,7 +13,7 @@ use std::ops::Range;
 const NAME: &str = "extensible array";
 
 /// Size of a checksum.
-const CHECKSUM: u64 = 4;
+const CHECKSUM_BYTES: u64 = 4;
 
 /// Fields of the header, and values derived from them.
 #[derive(Debug)]
@@ -81,7 +81,7 @@ pub(super) fn chunks(
         .saturating_add(addresses.saturating_mul(image.sizes.address.into()))
         .saturating_add(6)
         .saturating_add(image.sizes.address.into())
-        .saturating_add(CHECKSUM);
+        .saturating_add(CHECKSUM_BYTES);
     let bytes = image.read(NAME, address, length)?;
     budget.take(length)?;
     let mut cursor = array.block(image, &bytes, address, b"EAIB")?;
@@ -131,7 +131,7 @@ pub(super) fn chunks(
     }
     for (_, numbers) in &plan.pages {
         let count = numbers.end.saturating_sub(numbers.start);
-        budget.take(count.saturating_mul(format.size() as u64).saturating_add(CHECKSUM))?;
+        budget.take(count.saturating_mul(format.size() as u64).saturating_add(CHECKSUM_BYTES))?;
     }
     image.will_need(&parts);
     image.all(&plan.blocks, |(address, numbers)| {
@@ -192,7 +192,7 @@ impl Plan {
             }
             // Pages follow the prefix of the data block, which is not read.
             let prefix = array.data_block_size(image, &(0..0));
-            let stored = array.page.saturating_mul(array.format.size() as u64).saturating_add(CHECKSUM);
+            let stored = array.page.saturating_mul(array.format.size() as u64).saturating_add(CHECKSUM_BYTES);
             let bit = |page: u64| number.saturating_mul(block.pages).saturating_add(page);
             let mut at = run.start;
             while let Some(run) = linear.next(at).filter(|run| run.start < from.min(end)) {
@@ -307,7 +307,7 @@ impl Array {
             .saturating_add(6)
             .saturating_add(image.sizes.address.into())
             .saturating_add(self.offset_width)
-            .saturating_add(CHECKSUM)
+            .saturating_add(CHECKSUM_BYTES)
     }
 
     /// Checks the prefix common to all blocks, and returns a cursor after it.

@@ -12,7 +12,7 @@ const NAME: &str = "fixed array";
 const PAGE: &str = "page of an array";
 
 /// Size of a checksum.
-const CHECKSUM: u64 = 4;
+const CHECKSUM_BYTES: u64 = 4;
 
 pub(super) fn chunks(
     image: Image<'_>,
@@ -41,7 +41,7 @@ pub(super) fn chunks(
     let pages = if elements > page { elements.div_ceil(page) } else { 0 };
     let prefix = 6_u64.saturating_add(sizes.address.into()).saturating_add(pages.div_ceil(8));
     let whole = if pages == 0 { elements.saturating_mul(size) } else { 0 };
-    let length = prefix.saturating_add(whole).saturating_add(CHECKSUM);
+    let length = prefix.saturating_add(whole).saturating_add(CHECKSUM_BYTES);
     let block = image.read(NAME, address, length)?;
     let mut cursor = image.cursor(image.checked(&block, NAME, address)?, NAME, address);
     cursor.signature(b"FADB")?;
@@ -53,7 +53,7 @@ pub(super) fn chunks(
         record::append(&mut linear, format, cursor, 0..elements, &mut chunks)?;
     } else {
         let bits = cursor.rest();
-        let stored = page.saturating_mul(size).saturating_add(CHECKSUM);
+        let stored = page.saturating_mul(size).saturating_add(CHECKSUM_BYTES);
         let mut wanted: Vec<(u64, Range<u64>)> = Vec::new();
         let mut from = 0;
         while let Some(run) = linear.next(from).filter(|run| run.start < elements) {
@@ -89,7 +89,7 @@ pub(super) fn read_pages(
 ) -> Result<()> {
     let length = |numbers: &Range<u64>| {
         let count = numbers.end.saturating_sub(numbers.start);
-        count.saturating_mul(format.size() as u64).saturating_add(CHECKSUM)
+        count.saturating_mul(format.size() as u64).saturating_add(CHECKSUM_BYTES)
     };
     if pages.len() > 1 {
         let parts: Vec<(u64, u64)> =

@@ -14,9 +14,9 @@ pub(super) struct Leaf {
 }
 
 /// Allowed deviation of the distance between two leaves from the expected one: one part in this number.
-const TOLERANCE: u64 = 8;
+const TOLERANCE_DIVISOR: u64 = 8;
 /// Additional chunks taken at both ends.
-const MARGIN: u64 = 3;
+const MARGIN_CHUNKS: u64 = 3;
 
 /// Returns the file range of `places` chunks, if the distance of each leaf to the next matches the size of
 /// the chunks between them. The first two leaves are created at the same time, so at least three are needed.
@@ -29,7 +29,7 @@ pub(super) fn stretch(leaves: &[Leaf], places: u64) -> Option<Range<u64>> {
         let [leaf, next] = pair else { return None };
         let expected = next.first.checked_sub(leaf.first)?.checked_mul(leaf.size)?;
         let found = next.address.checked_sub(leaf.address)?;
-        if found == 0 || found.abs_diff(expected) > expected / TOLERANCE {
+        if found == 0 || found.abs_diff(expected) > expected / TOLERANCE_DIVISOR {
             return None;
         }
     }
@@ -37,8 +37,9 @@ pub(super) fn stretch(leaves: &[Leaf], places: u64) -> Option<Range<u64>> {
     // rest.
     let kept = first.first;
     let more = kept / 8;
-    let before = kept.saturating_add(more).saturating_add(MARGIN).checked_mul(zeroth.size.max(first.size))?;
-    let left = places.saturating_sub(last.first).saturating_sub(more).saturating_add(MARGIN);
+    let before =
+        kept.saturating_add(more).saturating_add(MARGIN_CHUNKS).checked_mul(zeroth.size.max(first.size))?;
+    let left = places.saturating_sub(last.first).saturating_sub(more).saturating_add(MARGIN_CHUNKS);
     let after = left.checked_mul(last.size)?;
     Some(first.address.saturating_sub(before)..last.address.checked_add(after)?)
 }

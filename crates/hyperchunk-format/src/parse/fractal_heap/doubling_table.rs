@@ -113,7 +113,7 @@ impl DoublingTable {
     }
 
     /// Returns the number of rows of an indirect block that spans `size` bytes.
-    pub(super) fn rows_of(&self, size: u64) -> Option<u32> {
+    pub(super) fn count_rows(&self, size: u64) -> Option<u32> {
         size.checked_ilog2()?.checked_sub(self.row_bits())?.checked_add(1)
     }
 
@@ -159,7 +159,7 @@ mod tests {
         check(0xffff_ffff, 21, 87, 0xe000_0000, 0x2000_0000);
         check(u64::MAX, 53, 215, 0xe000_0000_0000_0000, 0x2000_0000_0000_0000);
         assert_eq!(table().direct_rows(), 9);
-        assert_eq!(table().rows_of(131_072), Some(7));
-        assert_eq!(table().rows_of(1024), None);
+        assert_eq!(table().count_rows(131_072), Some(7));
+        assert_eq!(table().count_rows(1024), None);
     }
 }

@@ -1,7 +1,7 @@
 //! Huge objects: too large for the blocks of a fractal heap. Source: specification §III.G, "Fractal Heap ID
 //! for Huge Objects"; §III.A.2, record types 1 and 2.
 
-use super::{FractalHeap, NAME, Stored};
+use super::{BlockLocation, FractalHeap, NAME};
 use crate::parse::btree_v2::BTree;
 use crate::{Cursor, Error, Image, Result};
 use std::borrow::Cow;
@@ -33,7 +33,7 @@ impl<'a> FractalHeap<'a> {
         }
         let mask = description.u32()?;
         let expected = description.length(sizes)?;
-        let stored = Stored { address, filtered: Some((size, mask)) };
+        let stored = BlockLocation { address, filtered: Some((size, mask)) };
         let mut cache = self.cache.borrow_mut();
         let key = (address, u64::MAX);
         if let Some(object) = cache.blocks.get(&key) {

@@ -4,7 +4,7 @@ use crate::model::{Filter, Name, Pipeline};
 use crate::{Cursor, Result};
 
 /// Maximum number of filters in a pipeline: the number of bits in a chunk's filter mask.
-pub(crate) const MOST: u8 = 32;
+pub(crate) const MAX_FILTERS: u8 = 32;
 /// First filter identifier with a name in version 2; lower ones are the library's own.
 pub(crate) const FIRST_NAMED: u16 = 256;
 
@@ -15,8 +15,8 @@ pub(crate) const FIRST_NAMED: u16 = 256;
 pub fn parse(cursor: &mut Cursor<'_>) -> Result<Pipeline> {
     let version = cursor.version(1..=2)?;
     let count = cursor.u8()?;
-    if count > MOST {
-        return Err(cursor.error(format!("{count} filters, more than {MOST}")));
+    if count > MAX_FILTERS {
+        return Err(cursor.error(format!("{count} filters, more than {MAX_FILTERS}")));
     }
     if version == 1 {
         cursor.skip(6)?;

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 const STRUCTURE: &str = "shared message";
 /// Maximum length of a chain of shared messages. Libraries only write shared messages that point to plain
 /// ones.
-const DEEPEST: u32 = 4;
+const MAX_DEPTH: u32 = 4;
 
 /// Data of a message, own or shared.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub fn resolve<'m>(image: Image<'_>, message: &'m RawMessage) -> Result<Body<'m>
     if message.flags & SHARED == 0 {
         return Ok(Body { data: Cow::Borrowed(&message.data), offset: message.offset, committed: None });
     }
-    follow(image, message.kind, &mut super::cursor(message, STRUCTURE), DEEPEST)
+    follow(image, message.kind, &mut super::cursor(message, STRUCTURE), MAX_DEPTH)
 }
 
 /// Returns the data of the message of type `kind` to which a shared message's data point.
@@ -47,7 +47,7 @@ pub fn resolve<'m>(image: Image<'_>, message: &'m RawMessage) -> Result<Body<'m>
 /// # Errors
 /// Corrupt if the target does not exist.
 pub fn resolve_data(image: Image<'_>, kind: u16, cursor: &mut Cursor<'_>) -> Result<Body<'static>> {
-    follow(image, kind, cursor, DEEPEST)
+    follow(image, kind, cursor, MAX_DEPTH)
 }
 
 /// Location of a shared message's data.

@@ -9,8 +9,8 @@ fn slab(maker: Maker, count: u16) -> Maker {
     maker.u32s(&[2, 3]).u8s(&[1, 2]).u32s(&[1]).u16s(&[1, 2, count, 1])
 }
 
-fn selection(count: Option<u64>) -> Selection {
-    Selection::Regular(vec![Hyperslab { start: 1, stride: 2, count, block: Some(1) }])
+fn selection(count: Option<u64>) -> StoredSelection {
+    StoredSelection::Regular(vec![Hyperslab { start: 1, stride: 2, count, block: Some(1) }])
 }
 
 fn name(parts: &[&str]) -> SourceName {
@@ -42,7 +42,7 @@ fn version_0_has_names_and_selections() {
         VirtualMapping {
             file: name(&["a.h5"]),
             dataset: name(&["x"]),
-            source: Selection::All,
+            source: StoredSelection::All,
             target: selection(Some(4)),
         },
         VirtualMapping {

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 /// Work bound for building the tree; boxes that exceed it were made to cost time.
-const WORK: usize = 16 << 20;
+const MAX_WORK: usize = 16 << 20;
 
 /// Spans of a node under construction: start, end and child of each.
 type Spans = Vec<(u64, u64, usize)>;
@@ -35,7 +35,7 @@ impl<'a> Builder<'a> {
             return Ok(0);
         }
         self.work = self.work.saturating_add(boxes.len()).saturating_add(1);
-        if self.work > WORK {
+        if self.work > MAX_WORK {
             return Err(Error::limit("the boxes of a selection overlap in too many ways"));
         }
         let key = (level, boxes);

@@ -85,7 +85,7 @@ impl Chunks {
     }
 
     /// Returns the first chunk at or after `number` that one of the nodes touches.
-    fn first_chunk_of(&self, level: usize, nodes: &[usize], number: u64) -> Option<u64> {
+    fn first_chunk(&self, level: usize, nodes: &[usize], number: u64) -> Option<u64> {
         let chunk = self.chunk.get(level).copied().unwrap_or(1);
         let start = number.checked_mul(chunk)?;
         let first = nodes.iter().filter_map(|node| {
@@ -111,7 +111,7 @@ impl Chunks {
                     self.blocks.children(nodes, &self.range(level.saturating_sub(1), *number))
                 }
             };
-            let number = self.first_chunk_of(level, &nodes, 0).unwrap_or(0);
+            let number = self.first_chunk(level, &nodes, 0).unwrap_or(0);
             self.levels.push((nodes, number));
         }
     }
@@ -132,7 +132,7 @@ impl Iterator for Chunks {
                 let (nodes, number) = self.levels.pop()?;
                 let after = number
                     .checked_add(1)
-                    .and_then(|after| self.first_chunk_of(self.levels.len(), &nodes, after));
+                    .and_then(|after| self.first_chunk(self.levels.len(), &nodes, after));
                 if let Some(after) = after {
                     self.levels.push((nodes, after));
                     self.descend();

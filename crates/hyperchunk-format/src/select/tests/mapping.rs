@@ -3,10 +3,10 @@
 use super::*;
 
 /// Selection, its extent and all its coordinates.
-type Side<'a> = (&'a Choice, &'a [u64], &'a [Vec<u64>]);
+type Side<'a> = (&'a Selection, &'a [u64], &'a [Vec<u64>]);
 
 /// Checks the source element for each place in the result, if any.
-fn check(sides: [Side<'_>; 2], asked: &Choice, wanted: &[Vec<u64>]) {
+fn check(sides: [Side<'_>; 2], asked: &Selection, wanted: &[Vec<u64>]) {
     let [(source, source_dims, from), (target, dims, to)] = sides;
     let context = format!("{source:?} of {source_dims:?} on {target:?} of {dims:?}, {asked:?}");
     let ranks: BTreeMap<&Vec<u64>, usize> = to.iter().zip(0..).collect();
@@ -40,7 +40,7 @@ fn check(sides: [Side<'_>; 2], asked: &Choice, wanted: &[Vec<u64>]) {
 
 impl Dice {
     /// Generates a side of a mapping: no lists, no repetitions.
-    fn side(&mut self, dims: &[u64], irregular: bool) -> (Choice, Vec<Vec<u64>>) {
+    fn side(&mut self, dims: &[u64], irregular: bool) -> (Selection, Vec<Vec<u64>>) {
         loop {
             if irregular && self.below(2) == 0 {
                 let mut corners = Vec::new();
@@ -51,28 +51,28 @@ impl Dice {
                     corners.extend(first.into_iter().chain(last));
                 }
                 let all = union(&corners, dims.len());
-                return (Choice::Blocks(Blocks::new(dims.len(), &corners).unwrap()), all);
+                return (Selection::Blocks(Blocks::new(dims.len(), &corners).unwrap()), all);
             }
-            let choice = match self.choice(dims) {
-                Choice::Axes(axes) if axes.iter().any(|axis| matches!(axis, Axis::List(_))) => continue,
-                Choice::Points { .. } if !irregular => continue,
-                Choice::Blocks(_) | Choice::None => continue,
-                choice => choice,
+            let selection = match self.selection(dims) {
+                Selection::Axes(axes) if axes.iter().any(|axis| matches!(axis, Axis::List(_))) => continue,
+                Selection::Points { .. } if !irregular => continue,
+                Selection::Blocks(_) | Selection::None => continue,
+                selection => selection,
             };
-            let all = coordinates(&choice, dims);
+            let all = coordinates(&selection, dims);
             let different: BTreeSet<_> = all.iter().collect();
             if !all.is_empty() && different.len() == all.len() {
-                return (choice, all);
+                return (selection, all);
             }
         }
     }
 
-    fn asked(&mut self, dims: &[u64]) -> (Choice, Vec<Vec<u64>>) {
+    fn asked(&mut self, dims: &[u64]) -> (Selection, Vec<Vec<u64>>) {
         loop {
-            let choice = self.choice(dims);
-            if !matches!(choice, Choice::Blocks(_)) {
-                let all = coordinates(&choice, dims);
-                return (choice, all);
+            let selection = self.selection(dims);
+            if !matches!(selection, Selection::Blocks(_)) {
+                let all = coordinates(&selection, dims);
+                return (selection, all);
             }
         }
     }
@@ -110,7 +110,7 @@ fn dimension_by_dimension() {
             source_axes = source_dims.iter().map(|dim| Axis::index(dice.below(*dim))).collect();
             wide = source_dims;
         }
-        let source = Choice::Axes(source_axes);
+        let source = Selection::Axes(source_axes);
         let from = coordinates(&source, &wide);
         let (asked, wanted) = dice.asked(&dims);
         check([(&source, &wide, &from), (&target, &dims, &to)], &asked, &wanted);
@@ -127,12 +127,12 @@ fn any_to_any() {
         let (source, from) = dice.side(&source_dims, true);
         // Both sides cut to the same count, as points.
         let count = to.len().min(from.len());
-        let cut = |choice: Choice, all: Vec<Vec<u64>>, dims: &[u64]| {
+        let cut = |selection: Selection, all: Vec<Vec<u64>>, dims: &[u64]| {
             if all.len() == count {
-                return (choice, all);
+                return (selection, all);
             }
             let all = all[..count].to_vec();
-            (Choice::Points { rank: dims.len(), coordinates: all.concat() }, all)
+            (Selection::Points { rank: dims.len(), coordinates: all.concat() }, all)
         };
         let (source, from) = cut(source, from, &source_dims);
         let (target, to) = cut(target, to, &dims);
@@ -144,42 +144,49 @@ fn any_to_any() {
     for (source_dims, dims) in
         [(vec![2, 6], vec![3, 4]), (vec![12], vec![2, 3, 2]), (vec![4, 3, 5], vec![60])]
     {
-        let (from, to) = (coordinates(&Choice::All, &source_dims), coordinates(&Choice::All, &dims));
+        let (from, to) = (coordinates(&Selection::All, &source_dims), coordinates(&Selection::All, &dims));
         for _ in 0..100 {
             let (asked, wanted) = dice.asked(&dims);
-            check([(&Choice::All, &source_dims, &from), (&Choice::All, &dims, &to)], &asked, &wanted);
+            check([(&Selection::All, &source_dims, &from), (&Selection::All, &dims, &to)], &asked, &wanted);
         }
     }
 }
 
 #[test]
 fn ends_and_errors() {
-    let range = |start, end| Choice::Axes(vec![Axis::range(start..end), Axis::range(0..3)]);
+    let range = |start, end| Selection::Axes(vec![Axis::range(start..end), Axis::range(0..3)]);
     // A source longer than the target, and a shorter one.
     for (source, target) in [(range(0, 9), range(2, 6)), (range(0, 4), range(2, 9))] {
-        let mapped = map(&source, &[9, 3], &target, &[9, 3], &Choice::All).unwrap().unwrap();
+        let mapped = map(&source, &[9, 3], &target, &[9, 3], &Selection::All).unwrap().unwrap();
         assert_eq!(mapped.source, range(0, 4));
         assert_eq!(mapped.place(), Some(6));
     }
-    let whole =
-        map(&Choice::All, &[5], &Choice::All, &[5], &Choice::Axes(vec![Axis::index(3)])).unwrap().unwrap();
-    assert_eq!((whole.place(), whole.source), (Some(0), Choice::Axes(vec![Axis::index(3)])));
-    let scalar =
-        map(&Choice::All, &[], &Choice::Points { rank: 1, coordinates: vec![2] }, &[5], &Choice::All);
+    let whole = map(&Selection::All, &[5], &Selection::All, &[5], &Selection::Axes(vec![Axis::index(3)]))
+        .unwrap()
+        .unwrap();
+    assert_eq!((whole.place(), whole.source), (Some(0), Selection::Axes(vec![Axis::index(3)])));
+    let scalar = map(
+        &Selection::All,
+        &[],
+        &Selection::Points { rank: 1, coordinates: vec![2] },
+        &[5],
+        &Selection::All,
+    );
     let scalar = scalar.unwrap().unwrap();
-    assert_eq!((scalar.place(), scalar.source), (Some(2), Choice::All));
-    let error = map(&Choice::All, &[5], &Choice::All, &[2, 3], &Choice::All).unwrap_err();
+    assert_eq!((scalar.place(), scalar.source), (Some(2), Selection::All));
+    let error = map(&Selection::All, &[5], &Selection::All, &[2, 3], &Selection::All).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt);
-    assert!(map(&Choice::All, &[0], &Choice::All, &[2, 3], &Choice::All).unwrap().is_none());
-    let outside = Choice::Axes(vec![Axis::index(5)]);
-    assert_eq!(map(&outside, &[5], &outside, &[6], &Choice::All).unwrap_err().kind(), ErrorKind::Invalid);
+    assert!(map(&Selection::All, &[0], &Selection::All, &[2, 3], &Selection::All).unwrap().is_none());
+    let outside = Selection::Axes(vec![Axis::index(5)]);
+    assert_eq!(map(&outside, &[5], &outside, &[6], &Selection::All).unwrap_err().kind(), ErrorKind::Invalid);
     // Huge sides cost nothing.
-    let many = Choice::Axes(vec![Axis::steps(0, 2, 1 << 40), Axis::steps(0, 3, 1 << 20)]);
+    let many = Selection::Axes(vec![Axis::steps(0, 2, 1 << 40), Axis::steps(0, 3, 1 << 20)]);
     let dims = [1 << 41, 3 << 20];
-    let asked = Choice::Axes(vec![Axis::range(1 << 39..(1 << 39) + 9), Axis::range(1 << 21..(1 << 21) + 7)]);
+    let asked =
+        Selection::Axes(vec![Axis::range(1 << 39..(1 << 39) + 9), Axis::range(1 << 21..(1 << 21) + 7)]);
     let mapped = map(&many, &dims, &many, &dims, &asked).unwrap().unwrap();
     assert_eq!(mapped.source.shape(&dims), [5, 2]);
-    let turned = Choice::Axes(vec![Axis::steps(0, 3, 1 << 20), Axis::steps(0, 2, 1 << 40)]);
+    let turned = Selection::Axes(vec![Axis::steps(0, 3, 1 << 20), Axis::steps(0, 2, 1 << 40)]);
     let mapped = map(&turned, &[dims[1], dims[0]], &many, &dims, &asked).unwrap().unwrap();
     assert_eq!(mapped.source.count(&[dims[1], dims[0]]).unwrap(), 10);
 }

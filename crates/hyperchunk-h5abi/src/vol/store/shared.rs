@@ -4,7 +4,7 @@ use super::super::options::Codec;
 use super::layers::{Layer, Layers, Source};
 use super::peers::{EPOCH, Peers};
 use hyperchunk::model::AllocationTime;
-use hyperchunk::select::{Axis, Choice};
+use hyperchunk::select::{Axis, Selection};
 use hyperchunk::store::{DatasetId, Definition, Extent, LogWriter, Slab};
 use hyperchunk::{Error, Result};
 use std::ops::Range;
@@ -201,7 +201,7 @@ impl Shared {
         self.adopt_extent(std::slice::from_ref(slab))?;
         let axes = slab.start.iter().zip(&slab.count);
         let axes = axes.map(|(start, count)| Axis::range(*start..start.saturating_add(*count)));
-        writer.write_filtered(number, &Choice::Axes(axes.collect()), bytes, 0)?;
+        writer.write_filtered(number, &Selection::Axes(axes.collect()), bytes, 0)?;
         self.lock().stale = true;
         Ok(())
     }

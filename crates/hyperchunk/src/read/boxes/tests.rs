@@ -48,7 +48,7 @@ fn assembled(found: &StoredBox) -> Vec<u8> {
 }
 
 /// Checks that the stored pieces of a box give the elements that a read gives.
-fn check(dataset: &Dataset, choice: &Choice) {
+fn check(dataset: &Dataset, choice: &Selection) {
     let Some(found) = dataset.stored_box(choice).unwrap() else { panic!("{choice:?} is a box") };
     assert_eq!(found.shape, choice.shape(dataset.dims()));
     let mut expected = vec![0; usize::try_from(choice.count(dataset.dims()).unwrap()).unwrap() * SIZE];
@@ -75,8 +75,8 @@ fn check(dataset: &Dataset, choice: &Choice) {
     }
 }
 
-fn parts(ranges: &[Range<u64>]) -> Choice {
-    Choice::Axes(ranges.iter().cloned().map(Axis::range).collect())
+fn parts(ranges: &[Range<u64>]) -> Selection {
+    Selection::Axes(ranges.iter().cloned().map(Axis::range).collect())
 }
 
 struct Made(PathBuf);
@@ -102,11 +102,11 @@ fn boxes_of_every_layout() {
         let pipeline = preset(name, &target).unwrap();
         let options = options(NewLayout::Chunked(chunk.clone())).with_pipeline(pipeline);
         let dataset = file.create_dataset(NodeId::ROOT, name.as_bytes(), options).unwrap();
-        dataset.write(&Choice::All, &data).unwrap();
+        dataset.write(&Selection::All, &data).unwrap();
     }
     for (name, layout) in [("contiguous", NewLayout::Contiguous), ("compact", NewLayout::Compact)] {
         let dataset = file.create_dataset(NodeId::ROOT, name.as_bytes(), options(layout)).unwrap();
-        dataset.write(&Choice::All, &data).unwrap();
+        dataset.write(&Selection::All, &data).unwrap();
     }
     let sparse = options(NewLayout::Chunked(chunk.clone()));
     let sparse = file.create_dataset(NodeId::ROOT, b"sparse", sparse).unwrap();
@@ -114,7 +114,7 @@ fn boxes_of_every_layout() {
     file.create_dataset(NodeId::ROOT, b"never", options(NewLayout::Contiguous)).unwrap();
     let scalar = DatasetOptions::new(datatype.clone(), Dataspace::Scalar);
     let scalar = file.create_dataset(NodeId::ROOT, b"scalar", scalar).unwrap();
-    scalar.write(&Choice::All, &data[40..44]).unwrap();
+    scalar.write(&Selection::All, &data[40..44]).unwrap();
     file.close().unwrap();
 
     let file = File::open(&made.0, &OpenOptions::default()).unwrap();
@@ -126,7 +126,7 @@ fn boxes_of_every_layout() {
         parts(&[2..3, 3..9, 0..9]),
         parts(&[6..7, 9..10, 8..9]),
         parts(&[1..1, 3..9, 0..9]),
-        Choice::All,
+        Selection::All,
     ];
     for name in ["none", "deflate", "snappy", "fast", "contiguous", "sparse", "never"] {
         some.iter().for_each(|choice| check(&dataset(name), choice));
@@ -135,13 +135,16 @@ fn boxes_of_every_layout() {
     for name in ["none", "deflate", "snappy", "fast", "sparse"] {
         check(&dataset(name), &inner);
     }
-    let none = |name: &str, choice: &Choice| dataset(name).stored_box(choice).unwrap().is_none();
+    let none = |name: &str, choice: &Selection| dataset(name).stored_box(choice).unwrap().is_none();
     assert!(none("contiguous", &inner), "short rows");
-    assert!(none("compact", &Choice::All), "in the header");
-    assert!(none("none", &Choice::Axes(vec![Axis::steps(0, 2, 3), Axis::range(0..10), Axis::range(0..9)])));
-    assert!(none("none", &Choice::Points { rank: 3, coordinates: vec![1, 2, 3] }));
+    assert!(none("compact", &Selection::All), "in the header");
+    assert!(none(
+        "none",
+        &Selection::Axes(vec![Axis::steps(0, 2, 3), Axis::range(0..10), Axis::range(0..9)])
+    ));
+    assert!(none("none", &Selection::Points { rank: 3, coordinates: vec![1, 2, 3] }));
     assert!(dataset("none").stored_box(&parts(&[0..8, 0..10, 0..9])).is_err());
-    if let Some(found) = dataset("scalar").stored_box(&Choice::All).unwrap() {
+    if let Some(found) = dataset("scalar").stored_box(&Selection::All).unwrap() {
         assert_eq!(assembled(&found), data[40..44]);
     }
 }
@@ -157,11 +160,11 @@ fn long_rows() {
     let dataset =
         file.create_dataset(NodeId::ROOT, b"d", options.with_layout(NewLayout::Contiguous)).unwrap();
     let data: Vec<u8> = (0..1_200_000_i32).flat_map(i32::to_le_bytes).collect();
-    dataset.write(&Choice::All, &data).unwrap();
+    dataset.write(&Selection::All, &data).unwrap();
     file.close().unwrap();
     let file = File::open(&made.0, &OpenOptions::default()).unwrap();
     let dataset = file.root().unwrap().group().unwrap().get(b"d").unwrap().dataset().unwrap();
-    check(&dataset, &Choice::All);
+    check(&dataset, &Selection::All);
     check(&dataset, &parts(&[1..3, 100..290_000]));
     check(&dataset, &parts(&[2..3, 100..101]));
     assert!(dataset.stored_box(&parts(&[1..3, 100..200])).unwrap().is_none());

@@ -14,7 +14,7 @@ use crate::store::{log_path, store_folder};
 use crate::write::{CreateOptions, DatasetOptions, MemorySink, NewLayout, NodeId, Writer};
 use hyperchunk_format::codec::{Encoder, Target, preset};
 use hyperchunk_format::model::{ByteOrder, Dataspace, Datatype, FillValue, FillWhen};
-use hyperchunk_format::select::Choice;
+use hyperchunk_format::select::Selection;
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
@@ -74,7 +74,7 @@ fn native(path: &Path, name: &str) -> Result<Vec<u8>> {
     let file = File::open(path, &OpenOptions { ignore_stores: true, ..OpenOptions::default() })?;
     let dataset = file.root()?.group()?.get(name.as_bytes())?.dataset()?;
     let mut values = vec![0; usize::try_from(dataset.elements()?).unwrap()];
-    dataset.read(&Choice::All, &mut values)?;
+    dataset.read(&Selection::All, &mut values)?;
     Ok(values)
 }
 
@@ -83,7 +83,7 @@ fn engine(path: &Path, epoch: u64, name: &str) -> Vec<u8> {
     let file = File::open_epoch(path, epoch).unwrap();
     let dataset = file.root().unwrap().group().unwrap().get(name.as_bytes()).unwrap().dataset().unwrap();
     let mut values = vec![0; usize::try_from(dataset.elements().unwrap()).unwrap()];
-    dataset.read(&Choice::All, &mut values).unwrap();
+    dataset.read(&Selection::All, &mut values).unwrap();
     values
 }
 

@@ -6,7 +6,7 @@ use crate::store::{Definition, Mode, log_path, store_folder};
 use crate::{File, OpenOptions};
 use hyperchunk_format::codec::{Target, preset};
 use hyperchunk_format::model::{ByteOrder, Datatype, FillWhen};
-use hyperchunk_format::select::Choice;
+use hyperchunk_format::select::Selection;
 use std::time::Duration;
 
 fn byte() -> Datatype {
@@ -29,7 +29,7 @@ fn native(path: &Path, name: &str) -> Vec<u8> {
     let file = File::open(path, &OpenOptions { ignore_stores: true, ..OpenOptions::default() }).unwrap();
     let dataset = file.root().unwrap().group().unwrap().get(name.as_bytes()).unwrap().dataset().unwrap();
     let mut bytes = vec![0; usize::try_from(dataset.elements().unwrap()).unwrap()];
-    dataset.read(&Choice::All, &mut bytes).unwrap();
+    dataset.read(&Selection::All, &mut bytes).unwrap();
     bytes
 }
 

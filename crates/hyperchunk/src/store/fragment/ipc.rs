@@ -7,7 +7,7 @@
 use super::flatbuffer::{Builder, ObjectRef, Table, Value};
 use crate::store::Definition;
 use crate::{Error, Result};
-use hyperchunk_format::encode::{Oldest, message as encode};
+use hyperchunk_format::encode::{LibVersion, message as encode};
 use hyperchunk_format::model::{ByteOrder, Class, Datatype};
 
 /// Signature at the start and the end of a file.
@@ -59,7 +59,7 @@ impl Field {
         if count == 0 || i32::try_from(count).is_err() {
             return None;
         }
-        let message = encode::datatype::encode(datatype, Oldest::V200).ok()?;
+        let message = encode::datatype::encode(datatype, LibVersion::V200).ok()?;
         let mut metadata = vec![("h5.dtype", base64(&message))];
         if let Class::Enum { members, .. } = &datatype.class {
             let is_bool = datatype.size == 1

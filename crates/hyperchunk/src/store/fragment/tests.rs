@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::model::{ByteOrder, Datatype};
-use crate::select::{Axis, Choice};
+use crate::select::{Axis, Selection};
 use crate::store::commit::{CommitOptions, commit};
 use crate::store::compact::{CompactOptions, compact};
 use crate::store::pack::{PackOptions, pack};
@@ -41,7 +41,7 @@ fn engine(path: &Path, name: &str) -> Vec<u8> {
     let dataset = file.root().unwrap().group().unwrap().get(name.as_bytes()).unwrap().dataset().unwrap();
     let size = dataset.elements().unwrap() * dataset.datatype().size;
     let mut out = vec![0; size as usize];
-    dataset.read(&Choice::All, &mut out).unwrap();
+    dataset.read(&Selection::All, &mut out).unwrap();
     out
 }
 
@@ -129,7 +129,7 @@ fn rows_of_many_writers_come_back_whatever_is_done_with_them() {
                     let axes = columns[at].dims[1..].iter().map(|dim| Axis::range(0..*dim));
                     let axes = [Axis::range(first..first + count)].into_iter().chain(axes).collect();
                     let mut found = vec![0; bytes.len()];
-                    writer.read(numbers[at], &Choice::Axes(axes), &mut found).unwrap();
+                    writer.read(numbers[at], &Selection::Axes(axes), &mut found).unwrap();
                     assert_eq!(found, bytes, "round {round}");
                 }
                 if random(15) == 0 {
@@ -240,7 +240,7 @@ fn fragments_are_the_table_or_an_error_says_why_not() {
     let mut found = vec![0; 4];
     let opened = File::open(&path, &OpenOptions::default()).unwrap();
     let x = opened.root().unwrap().group().unwrap().get(b"/g/x").unwrap().dataset().unwrap();
-    assert!(x.read(&Choice::Axes(vec![Axis::range(0..1)]), &mut found).is_err());
+    assert!(x.read(&Selection::Axes(vec![Axis::range(0..1)]), &mut found).is_err());
 }
 
 #[test]

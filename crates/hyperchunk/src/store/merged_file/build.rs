@@ -13,7 +13,7 @@ use crate::write::{
     CreateOptions, DatasetOptions, DatasetWriter, MemorySink, NewLayout, NewLink, NodeId, Sync, Writer,
 };
 use crate::{Error, Result};
-use hyperchunk_format::encode::Oldest;
+use hyperchunk_format::encode::LibVersion;
 use hyperchunk_format::model::{
     AllocationTime, Attribute, Class, Dataspace, Datatype, ExternalFile, FillTime, FillValue, FillWhen,
     LinkTarget, ReferenceKind,
@@ -112,8 +112,8 @@ impl Merge {
 
     /// Plans the copies of native datasets; returns the oldest release that can read all objects
     /// except the store's datasets.
-    pub(in crate::store) fn prepare(&mut self) -> Result<Oldest> {
-        let mut oldest = Oldest::default();
+    pub(in crate::store) fn prepare(&mut self) -> Result<LibVersion> {
+        let mut oldest = LibVersion::default();
         let mut plans: Vec<_> = self.packing.contents.items.iter().map(|_| None).collect();
         for node in self.reachable_nodes().into_iter().map(|node| &self.nodes[node]) {
             let mut needs = |item: usize, datatype: &Datatype| -> Result<()> {

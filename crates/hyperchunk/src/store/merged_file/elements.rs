@@ -13,7 +13,7 @@ use crate::pack::{Chunking, Filtering};
 use crate::write::{DatasetWriter, Writer};
 use crate::{Error, ErrorKind, Result, digest};
 use hyperchunk_format::model::{Dataspace, FillWhen};
-use hyperchunk_format::select::Choice;
+use hyperchunk_format::select::Selection;
 
 /// Maximum number of elements of a dataset that is merged element by element.
 const MAX_ELEMENTS: u64 = 1 << 22;
@@ -115,10 +115,10 @@ impl Merge {
             let plan = dataset_plan(&self.packing.contents, listed, old, false, keep)?;
             let dims = old.dims();
             let choice = if numbers.len() == elements.digests.len() {
-                Choice::All
+                Selection::All
             } else {
                 let coordinates = numbers.iter().flat_map(|number| coordinates(dims, *number)).collect();
-                Choice::Points { rank: dims.len(), coordinates }
+                Selection::Points { rank: dims.len(), coordinates }
             };
             copy_choice(&self.packing, writer, made, (listed, old, dataset), &plan, &choice)
                 .map_err(|error| old.name(error))?;

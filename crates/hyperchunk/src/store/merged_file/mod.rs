@@ -22,7 +22,7 @@ use super::{DatasetId, Definition, NAMELESS, WriterId};
 use crate::pack::list::Contents;
 use crate::pack::{Input, PackOptions, PackPlan};
 use crate::{File, Result};
-use hyperchunk_format::encode::Oldest;
+use hyperchunk_format::encode::LibVersion;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::fmt;

@@ -8,7 +8,7 @@ use hyperchunk_format::model::{
     Attribute, ByteOrder, CharacterSet, Class, Dataspace, Datatype, ExternalFile, FillWhen, LinkTarget,
     Member, Name, ReferenceKind, StringPadding,
 };
-use hyperchunk_format::select::Choice;
+use hyperchunk_format::select::Selection;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ impl Image {
         let options = DatasetOptions::new(int32(), simple(&[values.len() as u64]));
         let made = self.file.create_dataset(parent, name.as_bytes(), options).unwrap();
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-        made.write(&Choice::All, &bytes).unwrap();
+        made.write(&Selection::All, &bytes).unwrap();
         made
     }
 
@@ -160,7 +160,7 @@ fn names(file: &File, path: &str) -> Vec<String> {
 fn values(file: &File, path: &str) -> Vec<i32> {
     let dataset = get(file, path).dataset().unwrap();
     let mut bytes = vec![0; usize::try_from(dataset.elements().unwrap() * 4).unwrap()];
-    dataset.read(&Choice::All, &mut bytes).unwrap();
+    dataset.read(&Selection::All, &mut bytes).unwrap();
     bytes.chunks_exact(4).map(|four| i32::from_le_bytes(four.try_into().unwrap())).collect()
 }
 
@@ -470,14 +470,14 @@ fn references_and_sequences_in_native_datasets_lead_to_the_new_places() {
             let made = image.file.create_dataset(NodeId::ROOT, b"refs", options).unwrap();
             let both = [image.address(group), image.address(data)].concat();
             let many = image.file.store_sequence(2, &both).unwrap();
-            made.write(&Choice::All, &[&image.address(data)[..], &many].concat()).unwrap();
+            made.write(&Selection::All, &[&image.address(data)[..], &many].concat()).unwrap();
         })
     };
     let (file, disagreements) = merged(None, &[change(A, None, &make(0)), change(B, None, &make(2))]);
     assert_eq!(disagreements, [""; 0], "addresses are other ones, what they lead to is the same");
     let dataset = get(&file, "refs").dataset().unwrap();
     let mut bytes = vec![0; 24];
-    dataset.read(&Choice::All, &mut bytes).unwrap();
+    dataset.read(&Selection::All, &mut bytes).unwrap();
     let address = |path: &str| get(&file, path).address().to_le_bytes();
     assert_eq!(bytes[..8], address("group/data"));
     let mut sequences = file.sequences();

@@ -19,7 +19,7 @@ fn read(path: &Path, name: &str) -> Vec<u16> {
     let dataset = file.root().unwrap().group().unwrap().get(name.as_bytes()).unwrap().dataset().unwrap();
     assert!(dataset.external().is_empty() && Marker::from_external_files(dataset.external()).is_none());
     let mut bytes = vec![0; usize::try_from(dataset.elements().unwrap()).unwrap() * 2];
-    dataset.read(&Choice::All, &mut bytes).unwrap();
+    dataset.read(&Selection::All, &mut bytes).unwrap();
     bytes.chunks_exact(2).map(|two| u16::from_le_bytes(two.try_into().unwrap())).collect()
 }
 

@@ -9,7 +9,7 @@ use crate::{Dataset, ErrorKind, ExternalPolicy, Limits};
 use hyperchunk_format::Cursor;
 use hyperchunk_format::codec::{Encoder, Target, preset};
 use hyperchunk_format::model::{ByteOrder, Datatype, FillValue, FillWhen};
-use hyperchunk_format::select::{Axis, Blocks, Choice};
+use hyperchunk_format::select::{Axis, Blocks, Selection};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -77,15 +77,15 @@ fn dataset(path: &Path, name: &str) -> Dataset {
     file.root().unwrap().group().unwrap().get(name.as_bytes()).unwrap().dataset().unwrap()
 }
 
-fn choices(random: &mut Random, dims: &[u64]) -> Vec<Choice> {
+fn choices(random: &mut Random, dims: &[u64]) -> Vec<Selection> {
     let rank = dims.len();
-    let mut choices = vec![Choice::All];
+    let mut choices = vec![Selection::All];
     if dims.contains(&0) {
         return choices;
     }
     for _ in 0..2 {
-        let axes = |random: &mut Random, kind: u64| -> Choice {
-            Choice::Axes(
+        let axes = |random: &mut Random, kind: u64| -> Selection {
+            Selection::Axes(
                 dims.iter()
                     .map(|dim| {
                         let (start, end) = random.range(*dim);
@@ -104,19 +104,19 @@ fn choices(random: &mut Random, dims: &[u64]) -> Vec<Choice> {
         choices.extend([axes(random, 0), axes(random, 1), axes(random, 2)]);
     }
     let coordinates = (0..10).flat_map(|_| dims.iter().map(|dim| random.below(*dim)).collect::<Vec<u64>>());
-    choices.push(Choice::Points { rank, coordinates: coordinates.collect() });
+    choices.push(Selection::Points { rank, coordinates: coordinates.collect() });
     let mut corners = Vec::new();
     for _ in 0..3 {
         let ranges: Vec<(u64, u64)> = dims.iter().map(|dim| random.range(*dim)).collect();
         corners.extend(ranges.iter().map(|(start, _)| *start));
         corners.extend(ranges.iter().map(|(_, end)| end - 1));
     }
-    choices.push(Choice::Blocks(Blocks::new(rank, &corners).unwrap()));
+    choices.push(Selection::Blocks(Blocks::new(rank, &corners).unwrap()));
     choices
 }
 
 /// Returns the indices of a selection's elements, in order.
-fn elements(choice: &Choice, dims: &[u64]) -> Vec<Vec<u64>> {
+fn elements(choice: &Selection, dims: &[u64]) -> Vec<Vec<u64>> {
     let runs = hyperchunk_format::select::runs(choice, dims).unwrap();
     let numbers = runs.flat_map(|(first, count)| first..first + count);
     numbers
@@ -131,7 +131,13 @@ fn elements(choice: &Choice, dims: &[u64]) -> Vec<Vec<u64>> {
 }
 
 /// Compares reads of many selections with the expected values.
-fn check(read: impl Fn(&Choice, &mut [u8]), steps: &[&[Step]], dims: &[u64], fill: u16, random: &mut Random) {
+fn check(
+    read: impl Fn(&Selection, &mut [u8]),
+    steps: &[&[Step]],
+    dims: &[u64],
+    fill: u16,
+    random: &mut Random,
+) {
     for choice in choices(random, dims) {
         let expected: Vec<u16> =
             elements(&choice, dims).iter().map(|element| expected(steps, dims, fill, element)).collect();
@@ -276,7 +282,7 @@ fn what_many_writers_wrote_in_many_epochs_is_read() {
                     // The writer sees the earlier epochs and its own data.
                     let mut seen: Vec<&[Step]> = steps.iter().map(Vec::as_slice).collect();
                     seen.push(&own);
-                    let into = |choice: &Choice, out: &mut [u8]| writer.read(number, choice, out).unwrap();
+                    let into = |choice: &Selection, out: &mut [u8]| writer.read(number, choice, out).unwrap();
                     let dims = writer.dataset(number).unwrap().dims;
                     check(into, &seen, &dims, fill, &mut random);
                 }
@@ -292,7 +298,7 @@ fn what_many_writers_wrote_in_many_epochs_is_read() {
             assert_eq!(read.dims(), dims, "seed {seed}");
             assert_eq!(read.chunked().map(|chunked| &chunked.dims), definition.chunk.as_ref());
             assert_eq!(read.pipeline().len(), definition.pipeline.len());
-            let into = |choice: &Choice, out: &mut [u8]| {
+            let into = |choice: &Selection, out: &mut [u8]| {
                 read.read(choice, out).unwrap_or_else(|error| panic!("seed {seed}, epoch {epoch}: {error}"));
             };
             check(into, &seen, &dims, fill, &mut random);
@@ -302,7 +308,7 @@ fn what_many_writers_wrote_in_many_epochs_is_read() {
 
 fn all(dataset: &Dataset) -> crate::Result<Vec<u8>> {
     let mut bytes = vec![0; usize::try_from(dataset.elements()? * dataset.datatype().size).unwrap()];
-    dataset.read(&Choice::All, &mut bytes).map(|()| bytes)
+    dataset.read(&Selection::All, &mut bytes).map(|()| bytes)
 }
 
 /// Makes a store with a two-dimensional dataset `a` of bytes in large and small pieces, boxes and
@@ -364,13 +370,13 @@ fn large_pieces_are_read_in_part() {
     let dims = [800, 1000];
     let pick = |index: u64| Axis::range(index..index + 1);
     let choices = [
-        Choice::Axes(vec![Axis::range(0..800), pick(500)]),
-        Choice::Axes(vec![Axis::steps(0, 7, 110), Axis::steps(3, 90, 11)]),
-        Choice::Axes(vec![Axis::range(20..790), Axis::range(1..999)]),
-        Choice::Axes(vec![Axis::List((0..800).rev().collect()), Axis::range(0..1000)]),
-        Choice::Axes(vec![Axis::range(0..800), Axis::List((0..1000).collect())]),
-        Choice::Points { rank: 2, coordinates: (0..4000).map(|at| at * 7919 % 800).collect() },
-        Choice::Blocks(Blocks::new(2, &[1, 1, 500, 700, 400, 600, 799, 999]).unwrap()),
+        Selection::Axes(vec![Axis::range(0..800), pick(500)]),
+        Selection::Axes(vec![Axis::steps(0, 7, 110), Axis::steps(3, 90, 11)]),
+        Selection::Axes(vec![Axis::range(20..790), Axis::range(1..999)]),
+        Selection::Axes(vec![Axis::List((0..800).rev().collect()), Axis::range(0..1000)]),
+        Selection::Axes(vec![Axis::range(0..800), Axis::List((0..1000).collect())]),
+        Selection::Points { rank: 2, coordinates: (0..4000).map(|at| at * 7919 % 800).collect() },
+        Selection::Blocks(Blocks::new(2, &[1, 1, 500, 700, 400, 600, 799, 999]).unwrap()),
     ];
     let float = Datatype::ieee(4, ByteOrder::Big);
     for choice in choices {
@@ -512,7 +518,7 @@ fn manifests_that_lie_cost_little() {
         std::fs::write(Manifest::path(&path, 1), &bytes).unwrap();
         let Ok(dataset) = open() else { continue };
         let axes = dataset.dims().iter().map(|dim| Axis::range(0..(*dim).min(900))).collect();
-        let choice = Choice::Axes(axes);
+        let choice = Selection::Axes(axes);
         let Ok(count) = choice.count(dataset.dims()) else { continue };
         let mut values = vec![0; usize::try_from(count * dataset.datatype().size).unwrap()];
         drop(dataset.read(&choice, &mut values));
@@ -530,16 +536,16 @@ fn a_million_pieces_of_a_loop_are_looked_through_quickly() {
     let number = writer.define(&definition).unwrap();
     let value = |at: u64| (at as u16).to_le_bytes().repeat(10);
     (0..count).for_each(|at| writer.write_box(number, &[at * 40], &[10], &value(at)).unwrap());
-    let check = |read: &dyn Fn(&Choice, &mut [u8])| {
+    let check = |read: &dyn Fn(&Selection, &mut [u8])| {
         for at in (0..count).step_by(997) {
             let mut found = [0xa5; 24];
-            read(&Choice::Axes(vec![Axis::range(at * 40..at * 40 + 12)]), &mut found);
+            read(&Selection::Axes(vec![Axis::range(at * 40..at * 40 + 12)]), &mut found);
             assert_eq!(found[..20], value(at));
             assert_eq!(found[20..], [0; 4]);
         }
         let mut found = vec![0xa5; usize::try_from(count * 20).unwrap()];
         let blocks = Axis::Range { start: 0, stride: 40, count, block: 10 };
-        read(&Choice::Axes(vec![blocks]), &mut found);
+        read(&Selection::Axes(vec![blocks]), &mut found);
         assert!(found.chunks(20).enumerate().all(|(at, found)| found == value(at as u64)));
     };
     check(&|choice, out| writer.read(number, choice, out).unwrap());

@@ -6,13 +6,13 @@ use crate::pack::plan::needed;
 use crate::pack::translate::Translation;
 use crate::write::{CreateOptions, DatasetOptions, DatasetWriter, NewLayout, NewLink, NodeId, Writer};
 use crate::{Error, ErrorKind, Limits, Result, output};
-use hyperchunk_format::encode::Oldest;
+use hyperchunk_format::encode::LibVersion;
 use hyperchunk_format::model::{
     AllocationTime, Attribute, CharacterSet, Dataspace, Datatype, FillTime, FillValue, FillWhen, Filter,
     Name, ObjectKind,
 };
 use hyperchunk_format::parse::message;
-use hyperchunk_format::select::{Axis, Choice};
+use hyperchunk_format::select::{Axis, Selection};
 use hyperchunk_format::{Cursor, Sizes};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -57,7 +57,7 @@ pub fn import(folder: &Path, out: &Path, options: &CreateOptions) -> Result<supe
         let chunk = numbers(object.about.get("chunks")).unwrap_or_default();
         let bytes = chunk.iter().fold(1 << 10, |size: u64, dim| size.saturating_mul(*dim));
         if bytes >> 10 > u64::from(u32::MAX) {
-            oldest = Oldest::V200;
+            oldest = LibVersion::V200;
         }
     }
     let options = CreateOptions { oldest, journal: false, ..options.clone() };
@@ -278,7 +278,7 @@ fn data(
         let mut stream = Vec::new();
         file.read_to_end(&mut stream).map_err(|error| refused("read", &place, &error))?;
         let reader = Reader { writer, find, attribute: false };
-        dataset.write(&Choice::All, &reader.all(dataset.datatype(), &stream)?)?;
+        dataset.write(&Selection::All, &reader.all(dataset.datatype(), &stream)?)?;
         return Ok(size);
     }
     let all = dims.iter().try_fold(element, |size, dim| size.checked_mul(*dim));
@@ -289,7 +289,7 @@ fn data(
     let Some(count) = dims.first().copied() else {
         let mut bytes = vec![0; usize::try_from(size).map_err(|_| Error::limit("larger than memory"))?];
         file.read_exact(&mut bytes).map_err(|error| refused("read", &place, &error))?;
-        dataset.write(&Choice::All, &bytes)?;
+        dataset.write(&Selection::All, &bytes)?;
         return Ok(size);
     };
     let row = (size / count.max(1)).max(1);
@@ -305,7 +305,7 @@ fn data(
             .iter()
             .enumerate()
             .map(|(axis, dim)| if axis == 0 { Axis::range(at..at + rows) } else { Axis::range(0..*dim) });
-        dataset.write(&Choice::Axes(axes.collect()), &bytes)?;
+        dataset.write(&Selection::Axes(axes.collect()), &bytes)?;
         at += rows;
     }
     Ok(size)

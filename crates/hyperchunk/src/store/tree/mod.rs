@@ -20,7 +20,7 @@ use crate::pack::Input;
 use crate::pack::list::{Contents, Item};
 use crate::slabs::slabs;
 use crate::{Dataset, Error, ErrorKind, File, Result};
-use hyperchunk_format::encode::{Oldest, message};
+use hyperchunk_format::encode::{LibVersion, message};
 use hyperchunk_format::model::{
     AllocationTime, Attribute, CharacterSet, Dataspace, Datatype, FillTime, FillWhen, Filter, LinkTarget,
     Name, ObjectKind,
@@ -219,7 +219,7 @@ fn link_value(contents: &Contents, item: &Item, name: &Name, target: &LinkTarget
 }
 
 fn datatype_value(datatype: &Datatype) -> Result<Value> {
-    let bytes = message::datatype::encode(datatype, Oldest::V200)?;
+    let bytes = message::datatype::encode(datatype, LibVersion::V200)?;
     // Only for types that NumPy represents identically.
     let numpy = crate::npy::describe(datatype, 0).ok().filter(|(memory, _)| memory == datatype);
     let numpy = numpy.map(|(_, text)| text.trim_matches('\'').to_owned());

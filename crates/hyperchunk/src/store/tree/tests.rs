@@ -7,7 +7,7 @@ use crate::store::{Definition, LogWriter};
 use crate::write::{CreateOptions, DatasetOptions, MemorySink, NewLayout, NewLink, NodeId, Sync, Writer};
 use hyperchunk_format::codec::{Target, preset};
 use hyperchunk_format::model::{ByteOrder, Class, Member, ReferenceKind, StringPadding};
-use hyperchunk_format::select::Choice;
+use hyperchunk_format::select::Selection;
 use std::sync::Arc;
 
 fn int32() -> Datatype {
@@ -54,7 +54,7 @@ fn source() -> File {
     let numbers = numbers.with_pipeline(preset("deflate", &target).unwrap());
     let numbers = file.create_dataset(odd, b"a~b%c:\\.json", numbers).unwrap();
     let data: Vec<u8> = (0..210_i32).flat_map(i32::to_le_bytes).collect();
-    numbers.write(&Choice::All, &data).unwrap();
+    numbers.write(&Selection::All, &data).unwrap();
     file.link(NodeId::ROOT, b"again", NewLink::Hard(numbers.id())).unwrap();
     file.link(group, b"up", NewLink::Hard(NodeId::ROOT)).unwrap();
     file.link(group, b"soft", NewLink::Soft("/again".into())).unwrap();
@@ -67,12 +67,12 @@ fn source() -> File {
     plain.committed = committed;
     plain.fill.value = FillWhen::User(vec![1, 2, 3, 4]);
     let plain = file.create_dataset(group, b"\xff\xfe", plain).unwrap();
-    plain.write(&Choice::All, &[9; 4]).unwrap();
+    plain.write(&Selection::All, &[9; 4]).unwrap();
     file.create_dataset(NodeId::ROOT, b"null", DatasetOptions::new(int32(), Dataspace::Null)).unwrap();
     let store = |text: &str| file.store_sequence(text.len(), text.as_bytes()).unwrap();
     let words = DatasetOptions::new(text(), simple(&[3], true)).with_layout(NewLayout::Chunked(vec![2]));
     let words = file.create_dataset(NodeId::ROOT, b"words", words).unwrap();
-    words.write(&Choice::All, &[store("eins"), store(""), store("drei")].concat()).unwrap();
+    words.write(&Selection::All, &[store("eins"), store(""), store("drei")].concat()).unwrap();
     let address = |node| file.address(node).unwrap().to_le_bytes();
     let sequence = Datatype { size: 16, class: Class::Vlen { base: Box::new(reference()) } };
     let member = |name: &str, offset, datatype| Member { name: name.into(), offset, datatype };
@@ -83,7 +83,7 @@ fn source() -> File {
     let many = file.store_sequence(2, &both).unwrap();
     let element = [&5_i32.to_le_bytes()[..], &[0; 4], &many, &address(plain.id())].concat();
     let pair = file.create_dataset(odd, b"pair", DatasetOptions::new(compound, simple(&[2], false))).unwrap();
-    pair.write(&Choice::All, &[element, vec![0; 32]].concat()).unwrap();
+    pair.write(&Selection::All, &[element, vec![0; 32]].concat()).unwrap();
     let list = file.store_sequence(2, &both).unwrap().to_vec();
     file.set_attribute(numbers.id(), attribute(b"DIMENSION_LIST", sequence, list)).unwrap();
     file.set_attribute(NodeId::ROOT, attribute(b"a/b ~%", text(), store("value").to_vec())).unwrap();

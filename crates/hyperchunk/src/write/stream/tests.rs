@@ -3,7 +3,7 @@ use crate::io::upload::Done;
 use crate::write::{CreateOptions, DatasetOptions, NewLayout, NodeId, Writer};
 use crate::{File, OpenOptions};
 use hyperchunk_format::model::{ByteOrder, Dataspace, Datatype};
-use hyperchunk_format::select::{Axis, Choice};
+use hyperchunk_format::select::{Axis, Selection};
 use std::collections::BTreeMap;
 
 const MIB: u64 = 1 << 20;
@@ -87,8 +87,8 @@ fn bytes() -> Datatype {
     Datatype::integer(1, false, ByteOrder::Little)
 }
 
-fn rows(range: std::ops::Range<u64>) -> Choice {
-    Choice::Axes(vec![Axis::range(range), Axis::range(0..MIB)])
+fn rows(range: std::ops::Range<u64>) -> Selection {
+    Selection::Axes(vec![Axis::range(range), Axis::range(0..MIB)])
 }
 
 fn read(store: &Store, path: &str) -> Vec<u8> {
@@ -96,7 +96,7 @@ fn read(store: &Store, path: &str) -> Vec<u8> {
     let file = File::from_bytes(object, &OpenOptions::default()).unwrap();
     let dataset = file.root().unwrap().group().unwrap().get(path.as_bytes()).unwrap().dataset().unwrap();
     let mut found = vec![0; usize::try_from(dataset.dims().iter().product::<u64>()).unwrap()];
-    dataset.read(&Choice::All, &mut found).unwrap();
+    dataset.read(&Selection::All, &mut found).unwrap();
     found
 }
 
@@ -124,7 +124,7 @@ fn many_threads_stream_a_file() {
         }
     });
     let other = chunks(&file, "other", 3);
-    other.write(&Choice::All, &data[..3 << 20]).unwrap();
+    other.write(&Selection::All, &data[..3 << 20]).unwrap();
     assert!(file.stored().is_none());
     file.close().unwrap();
     file.close().unwrap();
@@ -144,7 +144,7 @@ fn small_files_and_structure_that_leads_to_addresses() {
     let dataset = chunks(&file, "d", 1);
     let group = file.create_group(NodeId::ROOT, b"g", false).unwrap();
     let addresses = [dataset.id(), group].map(|id| file.address(id).unwrap());
-    dataset.write(&Choice::All, &pattern(1 << 20, 5)).unwrap();
+    dataset.write(&Selection::All, &pattern(1 << 20, 5)).unwrap();
     file.close().unwrap();
     assert_eq!(read(&store, "d"), pattern(1 << 20, 5));
     let object = locked(&store.0).object.clone().unwrap();

@@ -71,7 +71,7 @@ fn leaves() -> Vec<Datatype> {
 #[test]
 fn what_is_written_is_read() {
     // The encoder checks its own result; this only tests that it accepts them all.
-    for oldest in [Oldest::V18, Oldest::V110, Oldest::V200] {
+    for oldest in [LibVersion::V18, LibVersion::V110, LibVersion::V200] {
         let check = |datatype: &Datatype| drop(encode(datatype, oldest).unwrap());
         for leaf in leaves() {
             check(&leaf);
@@ -102,7 +102,7 @@ fn versions_are_the_lowest_that_serve() {
     let first = |datatype: &Datatype, oldest| encode(datatype, oldest).unwrap()[0];
     let check = |datatype: &Datatype, low: u8, high: u8| {
         assert_eq!(
-            (first(datatype, Oldest::V18), first(datatype, Oldest::V110)),
+            (first(datatype, LibVersion::V18), first(datatype, LibVersion::V110)),
             (low, high),
             "{datatype:?}"
         );
@@ -123,9 +123,9 @@ fn versions_are_the_lowest_that_serve() {
 fn new_types_need_new_readers() {
     let Class::Float(float) = Datatype::ieee(4, ByteOrder::Little).class else { panic!() };
     let vax = of(4, Class::Float(Float { order: ByteOrder::Vax, ..float }));
-    assert_eq!(encode(&vax, Oldest::V18).unwrap()[0], 0x31);
+    assert_eq!(encode(&vax, LibVersion::V18).unwrap()[0], 0x31);
     let pair = compound(8, vec![member("a", 0, vax), member("b", 4, i16())]);
-    assert_eq!(encode(&pair, Oldest::V18).unwrap()[0], 0x36);
+    assert_eq!(encode(&pair, LibVersion::V18).unwrap()[0], 0x36);
     let complex = of(8, Class::Complex { base: Box::new(Datatype::ieee(4, ByteOrder::Big)) });
     let new = [
         complex.clone(),
@@ -135,17 +135,17 @@ fn new_types_need_new_readers() {
         of(18, Class::Reference(ReferenceKind::Attribute)),
     ];
     for (datatype, first) in new.iter().zip([0x5b, 0x56, 0x47, 0x4a, 0x47]) {
-        for oldest in [Oldest::V18, Oldest::V110] {
+        for oldest in [LibVersion::V18, LibVersion::V110] {
             assert_eq!(encode(datatype, oldest).unwrap_err().kind(), ErrorKind::Unsupported);
         }
-        assert_eq!(encode(datatype, Oldest::V200).unwrap()[0], first);
+        assert_eq!(encode(datatype, LibVersion::V200).unwrap()[0], first);
     }
 }
 
 #[test]
 fn what_cannot_be_stored_is_not_written() {
     let refused = |datatype: &Datatype, kind| {
-        let error = encode(datatype, Oldest::V200).unwrap_err();
+        let error = encode(datatype, LibVersion::V200).unwrap_err();
         assert_eq!(error.kind(), kind, "{error}");
     };
     let invalid = |datatype: &Datatype| refused(datatype, ErrorKind::Invalid);
@@ -168,7 +168,7 @@ fn what_cannot_be_stored_is_not_written() {
     limit(&of(1 << 32, Class::Opaque { tag: "".into() }));
     limit(&array(&[1 << 32], Datatype::integer(1, false, ByteOrder::Little)));
     let nested = |depth| (0..depth).fold(i16(), |inner, _| vlen(inner));
-    assert!(encode(&nested(32), Oldest::V18).is_ok());
+    assert!(encode(&nested(32), LibVersion::V18).is_ok());
     limit(&nested(33));
     limit(&nested(2_000));
     let vax = Class::Integer { order: ByteOrder::Vax, signed: true, offset: 0, precision: 16 };

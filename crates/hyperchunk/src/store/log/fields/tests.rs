@@ -8,7 +8,7 @@ use crate::store::{Definition, Log, LogWriter, Place, Slab, link};
 use crate::write::Sync;
 use crate::{Dataset, ErrorKind};
 use hyperchunk_format::model::{ByteOrder, Class, Datatype, FillValue, FillWhen, Member};
-use hyperchunk_format::select::{Axis, Choice};
+use hyperchunk_format::select::{Axis, Selection};
 use std::path::Path;
 
 /// Size of an element in bytes; there are gaps between its members.
@@ -73,13 +73,13 @@ impl Model {
     }
 
     /// Compares reads of several selections with the model.
-    fn check(&self, random: &mut Random, read: &dyn Fn(&Choice, &mut [u8])) {
-        let compare = |choice: Choice, numbers: Vec<usize>| {
+    fn check(&self, random: &mut Random, read: &dyn Fn(&Selection, &mut [u8])) {
+        let compare = |choice: Selection, numbers: Vec<usize>| {
             let mut out = vec![7; numbers.len() * SIZE];
             read(&choice, &mut out);
             assert!(out == self.elements(numbers), "{choice:?}");
         };
-        compare(Choice::All, (0..DIMS[0] * DIMS[1]).collect());
+        compare(Selection::All, (0..DIMS[0] * DIMS[1]).collect());
         for _ in 0..3 {
             let (row, column) = (random.below(DIMS[0]), random.below(DIMS[1]));
             let (rows, columns) = (random.below(DIMS[0] - row) + 1, random.below(DIMS[1] - column) + 1);
@@ -91,11 +91,11 @@ impl Model {
             let numbers = (row..row + rows)
                 .flat_map(|row| (0..many).map(move |at| row * DIMS[1] + column + 2 * at))
                 .collect();
-            compare(Choice::Axes(axes), numbers);
+            compare(Selection::Axes(axes), numbers);
             let points: Vec<usize> = (0..9).map(|_| random.below(DIMS[0] * DIMS[1])).collect();
             let coordinates = points.iter().flat_map(|at| [at / DIMS[1], at % DIMS[1]]);
             let coordinates = coordinates.map(|at| at as u64).collect();
-            compare(Choice::Points { rank: 2, coordinates }, points);
+            compare(Selection::Points { rank: 2, coordinates }, points);
         }
     }
 }

@@ -111,8 +111,8 @@ fn few_requests_bring_what_is_read() {
     // Pieces that cover others are fetched after them.
     let requests = counters.now()[0] - before;
     assert!(requests < 16, "{requests}");
-    let column = Choice::Axes(vec![Axis::range(0..800), Axis::range(500..501)]);
-    let points = Choice::Points { rank: 2, coordinates: (0..400).map(|at| at * 7919 % 800).collect() };
+    let column = Selection::Axes(vec![Axis::range(0..800), Axis::range(500..501)]);
+    let points = Selection::Points { rank: 2, coordinates: (0..400).map(|at| at * 7919 % 800).collect() };
     for choice in [&column, &points] {
         let elements = elements(choice, &[800, 1000]);
         let expected: Vec<u8> = elements.iter().map(|at| model[(at[0] * 1000 + at[1]) as usize]).collect();

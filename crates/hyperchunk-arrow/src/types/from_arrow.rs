@@ -7,7 +7,7 @@ use arrow_schema::{DataType, Field, Fields, IntervalUnit, TimeUnit};
 use hyperchunk::model::{ByteOrder, CharacterSet, Class, Datatype, EnumMember, Member, Name, StringPadding};
 
 /// Maximum nesting depth of types.
-const DEPTH: usize = 48;
+const MAX_DEPTH: usize = 48;
 
 /// Returns the HDF5 datatype and the extent of one row for a field: the type in its metadata, if it matches
 /// the Arrow type, else the closest one:
@@ -27,7 +27,7 @@ const DEPTH: usize = 48;
 /// # Errors
 /// Unsupported for unions, intervals, columns of the null type, and structs without members; Corrupt if the
 /// metadata are damaged.
-pub fn datatype_of(field: &Field) -> Result<(Datatype, Vec<u64>)> {
+pub fn datatype_from_field(field: &Field) -> Result<(Datatype, Vec<u64>)> {
     from_field(field)
         .map_err(|error| Error::new(error.kind(), format!("column {}: {}", field.name(), error.message())))
 }
@@ -60,7 +60,7 @@ fn from_field(field: &Field) -> Result<(Datatype, Vec<u64>)> {
         }
         dims.splice(0..1, shape);
     }
-    Ok((of_type(item, 0)?, dims))
+    Ok((element_datatype(item, 0)?, dims))
 }
 
 /// Returns the extent of a tensor, as in memory.
@@ -111,7 +111,7 @@ fn cells(datatype: &Datatype, data_type: &DataType, cell: &[u64]) -> Option<Vec<
 
 /// Returns whether elements of a datatype can have the values of an Arrow type.
 pub(crate) fn fits(datatype: &Datatype, data_type: &DataType, depth: usize) -> bool {
-    if depth > DEPTH {
+    if depth > MAX_DEPTH {
         return false;
     }
     let bytes = |width: &i32| u64::try_from(*width).ok() == Some(datatype.size);
@@ -129,9 +129,11 @@ pub(crate) fn fits(datatype: &Datatype, data_type: &DataType, depth: usize) -> b
         }
         (Class::Float(_), other) => match other {
             DataType::FixedSizeBinary(width) => bytes(width),
-            other => super::Element::new(datatype, &super::Look::default(), 0).is_ok_and(|element| {
-                element.data_type == *other || (datatype.size == 2 && *other == DataType::Float32)
-            }),
+            other => {
+                super::Element::new(datatype, &super::ConversionOptions::default(), 0).is_ok_and(|element| {
+                    element.data_type == *other || (datatype.size == 2 && *other == DataType::Float32)
+                })
+            }
         },
         (Class::Enum { base, .. }, other) => {
             is_text(other) || *other == DataType::Boolean || fits(base, other, depth + 1)
@@ -218,11 +220,11 @@ pub(crate) fn boolean() -> Datatype {
     Datatype { size: 1, class: Class::Enum { base: Box::new(integer(1, true)), members } }
 }
 
-fn of_type(field: &Field, depth: usize) -> Result<Datatype> {
-    if depth > DEPTH {
-        return Err(Error::limit(format!("a type that nests deeper than {DEPTH}")));
+fn element_datatype(field: &Field, depth: usize) -> Result<Datatype> {
+    if depth > MAX_DEPTH {
+        return Err(Error::limit(format!("a type that nests deeper than {MAX_DEPTH}")));
     }
-    let inner = |field: &Field| of_type(field, depth + 1);
+    let inner = |field: &Field| element_datatype(field, depth + 1);
     let unit = |unit: &TimeUnit| match unit {
         TimeUnit::Second => "s",
         TimeUnit::Millisecond => "ms",
@@ -310,7 +312,7 @@ fn array(field: &Field, depth: usize) -> Result<Datatype> {
     if dims.contains(&0) {
         return Err(no("lists of no elements inside of another type"));
     }
-    let base = of_type(item, depth + 1)?;
+    let base = element_datatype(item, depth + 1)?;
     let size = dims.iter().try_fold(base.size, |size, dim| size.checked_mul(*dim));
     let size = size.ok_or_else(|| Error::limit("elements of 2^64 bytes"))?;
     Ok(Datatype { size, class: Class::Array { dims, base: Box::new(base) } })
@@ -323,7 +325,7 @@ fn compound(fields: &Fields, depth: usize) -> Result<Datatype> {
     let mut members: Vec<Member> = Vec::with_capacity(fields.len());
     let mut offset = 0_u64;
     for field in fields {
-        let datatype = of_type(field, depth + 1)?;
+        let datatype = element_datatype(field, depth + 1)?;
         let size = datatype.size;
         if field.name().is_empty() || field.name().contains('\0') {
             return Err(no("members without a name"));

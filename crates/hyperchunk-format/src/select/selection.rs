@@ -2,13 +2,13 @@
 
 use super::Blocks;
 use super::line::{Line, Pattern};
-use crate::model::{Hyperslab, Selection};
+use crate::model::{Hyperslab, StoredSelection};
 use crate::{Error, Result};
 use std::ops::Range;
 
 /// Selected elements of a dataspace, with their order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Choice {
+pub enum Selection {
     /// All elements in row-major order. The result has the shape of the dataspace.
     All,
     /// No elements. The result has the shape `[0]`.
@@ -124,27 +124,27 @@ impl Axis {
     }
 }
 
-impl Choice {
+impl Selection {
     /// Resolves a selection stored in a file; the extent bounds unlimited counts and blocks.
     ///
     /// # Errors
     /// Invalid if it does not fit the extent; Limit if the overlaps of its blocks are too complex.
-    pub fn resolve(selection: &Selection, dims: &[u64]) -> Result<Self> {
-        let choice = match selection {
-            Selection::None => Self::None,
-            Selection::All => Self::All,
-            Selection::Points { rank, coordinates } => {
+    pub fn resolve(stored: &StoredSelection, dims: &[u64]) -> Result<Self> {
+        let selection = match stored {
+            StoredSelection::None => Self::None,
+            StoredSelection::All => Self::All,
+            StoredSelection::Points { rank, coordinates } => {
                 Self::Points { rank: *rank, coordinates: coordinates.clone() }
             }
-            Selection::Blocks { rank, corners } => Self::Blocks(Blocks::new(*rank, corners)?),
-            Selection::Regular(slabs) => {
+            StoredSelection::Blocks { rank, corners } => Self::Blocks(Blocks::new(*rank, corners)?),
+            StoredSelection::Regular(slabs) => {
                 check_rank(slabs.len(), dims)?;
                 let axes = slabs.iter().zip(dims).map(|(slab, extent)| Axis::resolve(slab, *extent));
                 Self::Axes(axes.collect())
             }
         };
-        choice.check(dims)?;
-        Ok(choice)
+        selection.check(dims)?;
+        Ok(selection)
     }
 
     /// Checks that the selection fits an extent.
@@ -207,7 +207,7 @@ impl Choice {
     /// Returns the number of selected elements.
     ///
     /// # Errors
-    /// As [`Choice::check`]; Limit if there are more than 2⁶⁴ - 1.
+    /// As [`Selection::check`]; Limit if there are more than 2⁶⁴ - 1.
     pub fn count(&self, dims: &[u64]) -> Result<u64> {
         self.check(dims)?;
         product(&self.shape(dims)).ok_or_else(|| Error::limit("a selection of more than 2^64 elements"))
@@ -216,7 +216,7 @@ impl Choice {
     /// Returns the bounding box; `None` if the selection is empty.
     ///
     /// # Errors
-    /// As [`Choice::check`].
+    /// As [`Selection::check`].
     pub fn bounds(&self, dims: &[u64]) -> Result<Option<Vec<Range<u64>>>> {
         self.check(dims)?;
         if self.shape(dims).contains(&0) {
@@ -247,7 +247,7 @@ impl Choice {
     /// Returns the bounding box in the grid of chunks; empty ranges if the selection is empty.
     ///
     /// # Errors
-    /// As [`Choice::check`]; Corrupt if a chunk has no elements.
+    /// As [`Selection::check`]; Corrupt if a chunk has no elements.
     pub fn chunk_region(&self, dims: &[u64], chunk: &[u64]) -> Result<Vec<Range<u64>>> {
         check_chunk(dims, chunk)?;
         let Some(bounds) = self.bounds(dims)? else { return Ok(vec![0..0; dims.len()]) };

@@ -7,21 +7,21 @@ use hyperchunk::store::observer::{Entry, Findings};
 use hyperchunk::store::{LogWriter, MAX_PAGE_ENTRIES, Slab};
 
 /// Approximate size in bytes at which a page is written.
-const FULL: usize = 1 << 20;
+const PAGE_BYTES: usize = 1 << 20;
 
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct PendingResults {
     entries: Vec<Entry>,
     size: usize,
     /// Merged results since the last flush.
     pub(super) merged: Option<Pairs>,
     /// True if the results cannot be merged.
-    apart: bool,
+    unmergeable: bool,
     /// True if a page was written since the last flush.
-    goes_on: bool,
+    continued: bool,
 }
 
-impl Kept {
+impl PendingResults {
     pub(super) fn push(&mut self, slab: Slab, appended: bool, found: std::result::Result<Pairs, String>) {
         let entry = Entry { slab, appended, found };
         self.size += entry.size();
@@ -34,12 +34,12 @@ impl Kept {
 
     /// Returns the results to merge.
     pub(super) fn unmerged(&self) -> Vec<Pairs> {
-        let all = self.entries.iter().filter(|_| !self.apart);
+        let all = self.entries.iter().filter(|_| !self.unmergeable);
         all.filter_map(|entry| entry.found.as_ref().ok().cloned()).collect()
     }
 
-    pub(super) fn give_up_merging(&mut self) {
-        (self.apart, self.merged) = (true, None);
+    pub(super) fn stop_merging(&mut self) {
+        (self.unmergeable, self.merged) = (true, None);
     }
 
     /// Writes a page, if there is content for it.
@@ -50,16 +50,16 @@ impl Kept {
         dataset: u32,
         ends: bool,
     ) -> Result<()> {
-        if self.entries.is_empty() && !(ends && self.goes_on) {
+        if self.entries.is_empty() && !(ends && self.continued) {
             return Ok(());
         }
         let entries = std::mem::take(&mut self.entries);
         self.size = 0;
         let merged = if ends { self.merged.take() } else { None };
         let findings = Findings { analysis: analysis.id, ends, merged, entries };
-        self.goes_on = !ends;
+        self.continued = !ends;
         if ends {
-            self.apart = false;
+            self.unmergeable = false;
         }
         writer.put_findings(dataset, &findings)
     }

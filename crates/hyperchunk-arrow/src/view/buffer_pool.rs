@@ -6,42 +6,42 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// Maximum number of free buffers in the pool.
-const KEPT: usize = 64;
+const MAX_FREE_BUFFERS: usize = 64;
 
 /// The free buffers.
 #[derive(Debug, Default)]
-pub(super) struct Rooms(Mutex<Vec<MutableBuffer>>);
+pub(super) struct BufferPool(Mutex<Vec<MutableBuffer>>);
 
 /// A buffer that is being filled.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct PooledBuffer {
     /// Its length is the size of the filled part.
     memory: MutableBuffer,
-    from: Weak<Rooms>,
+    pool: Weak<BufferPool>,
 }
 
 /// A buffer that arrays use.
-struct Lent {
+struct LentBuffer {
     memory: MutableBuffer,
-    from: Weak<Rooms>,
+    pool: Weak<BufferPool>,
 }
 
-impl Rooms {
+impl BufferPool {
     /// Returns a buffer for at least this number of bytes.
-    pub(super) fn room(self: &Arc<Self>, bytes: usize) -> Room {
+    pub(super) fn take(self: &Arc<Self>, bytes: usize) -> PooledBuffer {
         let mut free = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // The last used buffer is probably still in the processor's cache.
         let place = free.iter().rposition(|memory| memory.capacity() >= bytes);
         let memory = place.map(|place| free.remove(place));
         drop(free);
         let memory = memory.unwrap_or_else(|| MutableBuffer::with_capacity(bytes));
-        Room { memory, from: Arc::downgrade(self) }
+        PooledBuffer { memory, pool: Arc::downgrade(self) }
     }
 }
 
-impl Room {
+impl PooledBuffer {
     /// Returns the unfilled part.
-    pub(super) fn rest<T>(&mut self) -> &mut [MaybeUninit<T>] {
+    pub(super) fn spare_capacity<T>(&mut self) -> &mut [MaybeUninit<T>] {
         let (length, capacity) = (self.memory.len(), self.memory.capacity());
         let (first, bytes) = (self.memory.as_mut_ptr().wrapping_add(length), capacity - length);
         let aligned = first.cast::<T>().is_aligned();
@@ -54,31 +54,31 @@ impl Room {
     ///
     /// # Safety
     /// These bytes were written to the unfilled part.
-    pub(super) unsafe fn fill(&mut self, bytes: usize) {
+    pub(super) unsafe fn advance(&mut self, bytes: usize) {
         let length = self.memory.len() + bytes;
         debug_assert!(length <= self.memory.capacity());
-        // SAFETY: the caller wrote them to `rest`.
+        // SAFETY: the caller wrote them to `spare_capacity`.
         unsafe { self.memory.set_len(length) };
     }
 
     /// Returns the filled part.
-    pub(super) fn done(self) -> Buffer {
+    pub(super) fn finish(self) -> Buffer {
         let length = self.memory.len();
         let Some(first) = NonNull::new(self.memory.as_ptr().cast_mut()).filter(|_| length > 0) else {
             return Buffer::default();
         };
-        let lent = Arc::new(Lent { memory: self.memory, from: self.from });
+        let lent = Arc::new(LentBuffer { memory: self.memory, pool: self.pool });
         // SAFETY: the bytes exist as long as the owner, which the buffer keeps, and nothing writes to them
         // until it is returned to the pool.
         unsafe { Buffer::from_custom_allocation(first, length, lent) }
     }
 }
 
-impl Drop for Lent {
+impl Drop for LentBuffer {
     fn drop(&mut self) {
-        let Some(rooms) = self.from.upgrade() else { return };
-        let mut free = rooms.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if free.len() < KEPT {
+        let Some(pool) = self.pool.upgrade() else { return };
+        let mut free = pool.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if free.len() < MAX_FREE_BUFFERS {
             let mut memory = std::mem::take(&mut self.memory);
             memory.clear();
             free.push(memory);
@@ -92,13 +92,13 @@ mod tests {
 
     #[test]
     fn memory_is_used_again_when_it_is_free() {
-        let rooms: Arc<Rooms> = Arc::default();
+        let pool: Arc<BufferPool> = Arc::default();
         let filled = |value: u32| {
-            let mut room = rooms.room(4096);
-            room.rest::<u32>()[0].write(value);
+            let mut buffer = pool.take(4096);
+            buffer.spare_capacity::<u32>()[0].write(value);
             // SAFETY: they were, just now.
-            unsafe { room.fill(4) };
-            room.done()
+            unsafe { buffer.advance(4) };
+            buffer.finish()
         };
         let first = filled(1);
         let place = first.as_ptr();
@@ -112,8 +112,8 @@ mod tests {
         let third = filled(4);
         assert_eq!(third.as_ptr(), place);
         assert_eq!((third.typed_data::<u32>(), second.typed_data::<u32>()), (&[4][..], &[2][..]));
-        assert!(rooms.room(8192).memory.capacity() >= 8192);
-        drop(rooms);
+        assert!(pool.take(8192).memory.capacity() >= 8192);
+        drop(pool);
         assert_eq!(third.typed_data::<u32>(), [4]);
     }
 }

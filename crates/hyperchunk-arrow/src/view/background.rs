@@ -8,45 +8,45 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
 /// Number of running threads.
-static WORKING: Mutex<usize> = Mutex::new(0);
-static ENDED: Condvar = Condvar::new();
+static RUNNING_THREADS: Mutex<usize> = Mutex::new(0);
+static THREAD_ENDED: Condvar = Condvar::new();
 
 thread_local! {
     /// While a thread forks, it holds the lock, so that no other computation begins.
-    static FORKING: RefCell<Option<MutexGuard<'static, usize>>> = const { RefCell::new(None) };
+    static FORK_LOCK: RefCell<Option<MutexGuard<'static, usize>>> = const { RefCell::new(None) };
 }
 
 /// Must be called before this thread forks: waits until no computation is running, and prevents new ones
 /// until [`after_fork`].
 pub fn before_fork() {
-    FORKING.with_borrow_mut(|forking| {
+    FORK_LOCK.with_borrow_mut(|forking| {
         forking.get_or_insert_with(|| {
-            let working = WORKING.lock().unwrap_or_else(PoisonError::into_inner);
-            ENDED.wait_while(working, |working| *working > 0).unwrap_or_else(PoisonError::into_inner)
+            let working = RUNNING_THREADS.lock().unwrap_or_else(PoisonError::into_inner);
+            THREAD_ENDED.wait_while(working, |working| *working > 0).unwrap_or_else(PoisonError::into_inner)
         });
     });
 }
 
 /// Must be called after this thread has forked, in both processes.
 pub fn after_fork() {
-    FORKING.take();
+    FORK_LOCK.take();
 }
 
 /// A running computation.
 #[derive(Debug)]
-pub(super) struct Ahead<T> {
+pub(super) struct BackgroundTask<T> {
     made: Arc<Mutex<Option<T>>>,
     thread: Option<JoinHandle<()>>,
     process: u32,
 }
 
-impl<T: Send + 'static> Ahead<T> {
+impl<T: Send + 'static> BackgroundTask<T> {
     /// Starts the computation; `None` if no thread can be created.
     pub(super) fn start(make: impl FnOnce() -> T + Send + 'static) -> Option<Self> {
         let made = Arc::new(Mutex::new(None));
         let place = Arc::clone(&made);
-        *WORKING.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-        let working = Working;
+        *RUNNING_THREADS.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        let working = RunningGuard;
         let ask = hyperchunk::io::current_interrupt();
         let thread = Builder::new().name("hyperchunk-ahead".into()).spawn(move || {
             let _working = working;
@@ -63,7 +63,7 @@ impl<T: Send + 'static> Ahead<T> {
     }
 }
 
-impl<T> Ahead<T> {
+impl<T> BackgroundTask<T> {
     fn wait(&mut self) {
         let Some(thread) = self.thread.take() else { return };
         if self.process == std::process::id() {
@@ -76,20 +76,20 @@ impl<T> Ahead<T> {
     }
 }
 
-impl<T> Drop for Ahead<T> {
+impl<T> Drop for BackgroundTask<T> {
     fn drop(&mut self) {
         self.wait();
     }
 }
 
 /// Guard that counts a running thread.
-struct Working;
+struct RunningGuard;
 
-impl Drop for Working {
+impl Drop for RunningGuard {
     fn drop(&mut self) {
-        let mut working = WORKING.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut working = RUNNING_THREADS.lock().unwrap_or_else(PoisonError::into_inner);
         *working = working.saturating_sub(1);
-        ENDED.notify_all();
+        THREAD_ENDED.notify_all();
     }
 }
 
@@ -103,7 +103,7 @@ mod tests {
     fn made_and_waited_for() {
         static RUNNING: AtomicUsize = AtomicUsize::new(0);
         let start = |value: usize| {
-            Ahead::start(move || {
+            BackgroundTask::start(move || {
                 RUNNING.fetch_add(1, Ordering::SeqCst);
                 std::thread::sleep(Duration::from_millis(20));
                 RUNNING.fetch_sub(1, Ordering::SeqCst);

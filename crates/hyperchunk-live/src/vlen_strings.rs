@@ -4,9 +4,9 @@
 //! file. Each string is looked up once, within the profile's limits, and appended after the elements for the
 //! worker.
 
-use crate::inputs::{in_memory, open, read_block};
-use crate::of_function;
+use crate::inputs::{memory_type, open, read_block};
 use crate::plan::Plan;
+use crate::to_udf_error;
 use hyperchunk::File;
 use hyperchunk::model::{Class, Datatype};
 use hyperchunk_udf::datatype::Datatype as Element;
@@ -15,11 +15,11 @@ use hyperchunk_udf::host::vlen_strings::{VlenStrings, too_large};
 use hyperchunk_udf::record::{Block, Slot, byte_size};
 
 /// Number of elements to read at once, with their heaps.
-const WINDOW: usize = 4096;
+const WINDOW_ELEMENTS: usize = 4096;
 
 /// Part of an element: its position in the data read by the engine, and in the element.
 #[derive(Debug, PartialEq, Eq)]
-enum Piece {
+enum ElementPart {
     Copy { from: usize, to: usize, bytes: usize },
     Text { from: usize, to: usize },
 }
@@ -34,7 +34,7 @@ pub(crate) fn read(
 ) -> Result<VlenStrings> {
     let over = || too_large(&plan.profile);
     let dataset = open(file, &plan.record, slot)?;
-    let (element, stored) = in_memory(dataset.datatype())?;
+    let (element, stored) = memory_type(dataset.datatype())?;
     let size = usize::try_from(stored.size).map_err(|_| over())?.max(1);
     let count =
         usize::try_from(byte_size(shape, &slot.datatype)).map_err(|_| over())? / element.size().max(1);
@@ -50,29 +50,31 @@ pub(crate) fn read(
     let home = dataset.object().file();
     let mut sequences = home.sequences();
     let handle = home.handle_size();
-    for (window, first) in handles.chunks(size.saturating_mul(WINDOW)).zip((0..).step_by(WINDOW)) {
+    for (window, first) in
+        handles.chunks(size.saturating_mul(WINDOW_ELEMENTS)).zip((0..).step_by(WINDOW_ELEMENTS))
+    {
         if home.is_remote() {
             let all = window.chunks_exact(size).flat_map(|stored| {
-                pieces.iter().filter_map(move |piece| match piece {
-                    Piece::Text { from, .. } => stored.get(*from..)?.get(..handle),
-                    Piece::Copy { .. } => None,
+                parts.iter().filter_map(move |part| match part {
+                    ElementPart::Text { from, .. } => stored.get(*from..)?.get(..handle),
+                    ElementPart::Copy { .. } => None,
                 })
             });
-            home.load_heaps(&all.flatten().copied().collect::<Vec<u8>>()).map_err(|e| of_function(&e))?;
+            home.load_heaps(&all.flatten().copied().collect::<Vec<u8>>()).map_err(|e| to_udf_error(&e))?;
         }
         for (stored, n) in window.chunks_exact(size).zip(first..) {
             let at = n * element.size();
-            for piece in &pieces {
+            for part in &parts {
                 let lost = || Error::new(ErrorKind::Worker, "a piece outside its element");
-                match *piece {
-                    Piece::Copy { from, to, bytes } => {
+                match *part {
+                    ElementPart::Copy { from, to, bytes } => {
                         let from = stored.get(from..).and_then(|s| s.get(..bytes)).ok_or_else(lost)?;
                         let to = texts.elements().get_mut(at + to..).and_then(|e| e.get_mut(..bytes));
                         to.ok_or_else(lost)?.copy_from_slice(from);
                     }
-                    Piece::Text { from, to } => {
+                    ElementPart::Text { from, to } => {
                         let stored = stored.get(from..).and_then(|s| s.get(..handle)).ok_or_else(lost)?;
-                        let text = sequences.string(stored).map_err(|error| of_function(&error))?;
+                        let text = sequences.string(stored).map_err(|error| to_udf_error(&error))?;
                         texts.put(at + to, text, over)?;
                     }
                 }
@@ -83,37 +85,37 @@ pub(crate) fn read(
 }
 
 /// Collects the parts of an element that is read as `stored`, from position `from` there to position `to`.
-fn place(
+fn collect_parts(
     element: &Element,
     stored: &Datatype,
     from: usize,
     to: usize,
-    pieces: &mut Vec<Piece>,
+    parts: &mut Vec<ElementPart>,
 ) -> Result<()> {
     match (element, &stored.class) {
-        (Element::Pointer, _) => pieces.push(Piece::Text { from, to }),
-        _ if !element.has_pointers() => pieces.push(Piece::Copy { from, to, bytes: element.size() }),
+        (Element::Pointer, _) => parts.push(ElementPart::Text { from, to }),
+        _ if !element.has_pointers() => parts.push(ElementPart::Copy { from, to, bytes: element.size() }),
         (Element::Compound(compound), Class::Compound { members }) => {
             for (member, stored) in compound.members().iter().zip(members) {
                 let offset = usize::try_from(stored.offset).unwrap_or(usize::MAX);
-                place(
+                collect_parts(
                     &member.datatype,
                     &stored.datatype,
                     from.saturating_add(offset),
                     to.saturating_add(member.offset),
-                    pieces,
+                    parts,
                 )?;
             }
         }
         (Element::Array(base, _), Class::Array { base: stored, .. }) => {
             let size = usize::try_from(stored.size).unwrap_or(usize::MAX);
             for n in 0..element.elements() {
-                place(
+                collect_parts(
                     base,
                     stored,
                     from.saturating_add(n.saturating_mul(size)),
                     to.saturating_add(n.saturating_mul(base.size())),
-                    pieces,
+                    parts,
                 )?;
             }
         }

@@ -10,7 +10,7 @@ use hyperchunk::model::{Attribute, Class, Datatype, StringPadding};
 /// If it cannot be read, or is not UTF-8.
 pub(super) fn texts(object: &Object, name: &str) -> Result<Option<Vec<String>>> {
     match object.attribute(name.as_bytes())? {
-        Some(attribute) => of_attribute(object, &attribute),
+        Some(attribute) => decode_strings(object, &attribute),
         None => Ok(None),
     }
 }
@@ -21,7 +21,7 @@ pub(super) fn text(object: &Object, name: &str) -> Result<Option<String>> {
     Ok(found.and_then(|texts| if texts.len() == 1 { texts.into_iter().next() } else { None }))
 }
 
-fn of_attribute(object: &Object, attribute: &Attribute) -> Result<Option<Vec<String>>> {
+fn decode_strings(object: &Object, attribute: &Attribute) -> Result<Option<Vec<String>>> {
     let size = usize::try_from(attribute.datatype.size).ok().filter(|size| *size > 0);
     let Some(elements) = size.map(|size| attribute.data.chunks_exact(size)) else { return Ok(None) };
     let not_text = || Error::corrupt(format!("the attribute `{}` is not UTF-8", attribute.name));

@@ -1,23 +1,23 @@
 //! Conventions of other programs for tables in groups: pandas (fixed and table format), vaex, AnnData, NeXus.
 //! A dataset of PyTables is an ordinary compound.
 
-use super::table::{Column, Stored, named};
-use super::texts::{text, texts, unpadded};
-use crate::types::{ColumnType, Look, boolean};
+use super::table::{Column, StoredDataset, named};
+use super::text_attributes::{text, texts, unpadded};
+use crate::types::{ColumnType, ConversionOptions, boolean};
 use crate::{Error, ErrorKind, Result};
 use hyperchunk::model::{ByteOrder, Class, Datatype, ObjectKind};
-use hyperchunk::select::Choice;
+use hyperchunk::select::Selection;
 use hyperchunk::{Dataset, Group, Object};
 use std::collections::HashMap;
 
 /// Maximum size of the column names that are read, in bytes.
-const NAMES: u64 = 64 << 20;
+const MAX_NAMES_BYTES: u64 = 64 << 20;
 /// Maximum number of blocks in a frame.
-const BLOCKS: usize = 10_000;
+const MAX_BLOCKS: usize = 10_000;
 
 /// A requested column.
 #[derive(Debug, Clone)]
-pub(super) struct Wanted {
+pub(super) struct RequestedColumn {
     pub(super) name: String,
     /// The path of the dataset, relative to the group.
     pub(super) path: String,
@@ -26,21 +26,27 @@ pub(super) struct Wanted {
     /// True if pandas' attributes determine the type of its values.
     pandas: bool,
     /// The reason for which it cannot be read.
-    refused: Option<&'static str>,
+    unsupported_reason: Option<&'static str>,
 }
 
 /// The convention of a group.
-pub(super) enum Scheme {
+pub(super) enum TableConvention {
     /// These datasets are the columns.
-    Columns(Vec<Wanted>),
+    Columns(Vec<RequestedColumn>),
     /// The table is an object below the group.
     Below(&'static str),
 }
 
-impl Wanted {
+impl RequestedColumn {
     /// Makes a column of a dataset by its path.
     pub(super) fn path(name: &str) -> Self {
-        Self { name: name.to_owned(), path: name.to_owned(), part: None, pandas: false, refused: None }
+        Self {
+            name: name.to_owned(),
+            path: name.to_owned(),
+            part: None,
+            pandas: false,
+            unsupported_reason: None,
+        }
     }
 
     fn at(name: &str, path: String) -> Self {
@@ -49,7 +55,7 @@ impl Wanted {
 
     /// Returns an error if it cannot be a column.
     pub(super) fn check(&self) -> Result<()> {
-        match self.refused {
+        match self.unsupported_reason {
             Some(why) => Err(Error::unsupported(format!("the column `{}`: {why}", self.name))),
             None => Ok(()),
         }
@@ -57,7 +63,7 @@ impl Wanted {
 }
 
 /// Recognises the convention of a group.
-pub(super) fn of(group: &Group) -> Result<Option<Scheme>> {
+pub(super) fn recognize(group: &Group) -> Result<Option<TableConvention>> {
     let object = group.object();
     if let Some(kind) = text(object, "pandas_type")? {
         return match kind.as_str() {
@@ -65,42 +71,43 @@ pub(super) fn of(group: &Group) -> Result<Option<Scheme>> {
             | "appendable_frame"
             | "appendable_multiframe"
             | "series_table"
-            | "appendable_series" => Ok(Some(Scheme::Below("table"))),
-            "frame" => frame(group).map(Scheme::Columns).map(Some),
-            "series" => series(group).map(Scheme::Columns).map(Some),
+            | "appendable_series" => Ok(Some(TableConvention::Below("table"))),
+            "frame" => frame(group).map(TableConvention::Columns).map(Some),
+            "series" => series(group).map(TableConvention::Columns).map(Some),
             _ => Ok(None),
         };
     }
     if text(object, "encoding-type")?.as_deref() == Some("dataframe") {
-        return anndata(group).map(Scheme::Columns).map(Some);
+        return anndata(group).map(TableConvention::Columns).map(Some);
     }
     if text(object, "NX_class")?.as_deref() == Some("NXdata") {
-        return Ok(nexus(group)?.map(Scheme::Columns));
+        return Ok(nexus(group)?.map(TableConvention::Columns));
     }
-    vaex(group).map(|found| found.map(Scheme::Columns))
+    vaex(group).map(|found| found.map(TableConvention::Columns))
 }
 
 /// Makes a column of a dataset or of a part of it; `whole` makes the column of a whole dataset.
 pub(super) fn column(
     number: usize,
-    wanted: &Wanted,
-    stored: &Stored,
-    look: &Look,
+    wanted: &RequestedColumn,
+    stored: &StoredDataset,
+    conversion: &ConversionOptions,
     whole: impl FnOnce() -> Result<Column>,
 ) -> Result<Column> {
     let object = stored.dataset.object();
-    let meant = if wanted.pandas { meant(&stored.dataset)? } else { None };
+    let meant = if wanted.pandas { pandas_type(&stored.dataset)? } else { None };
     let Some(part) = wanted.part else {
         let mut column = whole()?;
         if let Some(meant) = meant {
-            column.kind = ColumnType::new(&wanted.name, &meant, stored.cell(), look)
+            column.kind = ColumnType::new(&wanted.name, &meant, stored.cell(), conversion)
                 .map_err(|error| named(error, object))?;
         }
         return Ok(column);
     };
     let datatype = meant.as_ref().unwrap_or_else(|| stored.dataset.datatype());
-    let kind = ColumnType::new(&wanted.name, datatype, &[], look).map_err(|error| named(error, object))?;
-    if stands_for_nothing(&stored.dataset)? {
+    let kind =
+        ColumnType::new(&wanted.name, datatype, &[], conversion).map_err(|error| named(error, object))?;
+    if is_empty_placeholder(&stored.dataset)? {
         return Ok(Column { stored: number, offset: 0, kind });
     }
     let offset = part.checked_mul(kind.row_size()).filter(|offset| offset + kind.row_size() <= stored.row);
@@ -115,7 +122,7 @@ pub(super) fn column(
 
 /// Returns whether a dataset is PyTables' placeholder for an empty pandas array: a single meaningless
 /// element with attributes that describe the array, or times of no rows, whose extent is transposed.
-pub(super) fn stands_for_nothing(dataset: &Dataset) -> Result<bool> {
+pub(super) fn is_empty_placeholder(dataset: &Dataset) -> Result<bool> {
     let dims = dataset.dims();
     let has = |name: &[u8]| dataset.object().attribute(name).map(|found| found.is_some());
     if dims.contains(&0) {
@@ -130,7 +137,7 @@ pub(super) fn stands_for_nothing(dataset: &Dataset) -> Result<bool> {
 /// Returns the type of a pandas array whose values PyTables stores as something else: times and durations as
 /// integers, truth values as bits, and empty arrays as one number. Times with a zone stay integers, since the
 /// column would lose the zone.
-fn meant(dataset: &Dataset) -> Result<Option<Datatype>> {
+fn pandas_type(dataset: &Dataset) -> Result<Option<Datatype>> {
     let object = dataset.object();
     let said = text(object, "value_type")?.unwrap_or_default();
     // An index has it in `kind`; its `value_type` is the stored type.
@@ -138,7 +145,7 @@ fn meant(dataset: &Dataset) -> Result<Option<Datatype>> {
     let stored = dataset.datatype();
     let is_count = stored.size == 8
         && matches!(&stored.class, Class::Integer { order: ByteOrder::Little, signed: true, .. });
-    let is_empty = stands_for_nothing(dataset)?;
+    let is_empty = is_empty_placeholder(dataset)?;
     if is_count || is_empty {
         let unit = |text: &str| if text.is_empty() { "[ns]".to_owned() } else { text.to_owned() };
         let time = |said: &str| {
@@ -156,11 +163,11 @@ fn meant(dataset: &Dataset) -> Result<Option<Datatype>> {
     if matches!(stored.class, Class::Bitfield { .. }) && stored.size == 1 {
         return Ok(Some(boolean()));
     }
-    Ok(if is_empty { named_type(&said) } else { None })
+    Ok(if is_empty { numpy_type(&said) } else { None })
 }
 
 /// Returns the numeric datatype with a NumPy name.
-fn named_type(name: &str) -> Option<Datatype> {
+fn numpy_type(name: &str) -> Option<Datatype> {
     if name == "bool" {
         return Some(boolean());
     }
@@ -205,7 +212,7 @@ fn names(group: &Group) -> Result<Vec<String>> {
 
 /// Returns the columns of a pandas frame in fixed format: for each type, a dataset with a column for each of
 /// its columns.
-fn frame(group: &Group) -> Result<Vec<Wanted>> {
+fn frame(group: &Group) -> Result<Vec<RequestedColumn>> {
     let damaged =
         |what: &str| named(Error::corrupt(format!("a frame of pandas without {what}")), group.object());
     let multiple = "the frame has an index of several levels, which pandas reads";
@@ -216,21 +223,30 @@ fn frame(group: &Group) -> Result<Vec<Wanted>> {
         }
     }
     let order = labels(&child(group, "axis0")?.ok_or_else(|| damaged("`axis0`"))?.dataset()?)?;
-    let mut found: HashMap<String, Wanted> = HashMap::new();
-    for block in 0..BLOCKS {
+    let mut found: HashMap<String, RequestedColumn> = HashMap::new();
+    for block in 0..MAX_BLOCKS {
         let (items, values) = (format!("block{block}_items"), format!("block{block}_values"));
         let Some(items) = child(group, &items)? else { break };
         let object = child(group, &values)?.ok_or_else(|| damaged(&values))?.dataset()?;
         let pickled = pickled(&object);
         for (part, name) in labels(&items.dataset()?)?.into_iter().enumerate() {
-            let wanted =
-                Wanted { name, path: values.clone(), part: Some(part), pandas: true, refused: pickled };
+            let wanted = RequestedColumn {
+                name,
+                path: values.clone(),
+                part: Some(part),
+                pandas: true,
+                unsupported_reason: pickled,
+            };
             found.insert(wanted.name.clone(), wanted);
         }
     }
     let index = if order.iter().any(|name| name == "index") { "axis1" } else { "index" };
     let labels = child(group, "axis1")?.ok_or_else(|| damaged("`axis1`"))?.dataset()?;
-    let index = Wanted { pandas: true, refused: pickled(&labels), ..Wanted::at(index, "axis1".into()) };
+    let index = RequestedColumn {
+        pandas: true,
+        unsupported_reason: pickled(&labels),
+        ..RequestedColumn::at(index, "axis1".into())
+    };
     let mut columns = vec![index];
     for name in order {
         columns.push(found.remove(&name).ok_or_else(|| damaged(&format!("the column `{name}`")))?);
@@ -245,7 +261,7 @@ fn pickled(dataset: &Dataset) -> Option<&'static str> {
 }
 
 /// Lists the columns of a fixed pandas series: its index and its values.
-fn series(group: &Group) -> Result<Vec<Wanted>> {
+fn series(group: &Group) -> Result<Vec<RequestedColumn>> {
     if text(group.object(), "index_variety")?.as_deref() == Some("multi") {
         let why = "the series has an index of several levels, which pandas reads";
         return Err(named(Error::unsupported(why), group.object()));
@@ -254,22 +270,26 @@ fn series(group: &Group) -> Result<Vec<Wanted>> {
     for name in ["index", "values"] {
         let message = || Error::corrupt(format!("a series of pandas without `{name}`"));
         let dataset = child(group, name)?.ok_or_else(|| named(message(), group.object()))?.dataset()?;
-        found.push(Wanted { pandas: true, refused: pickled(&dataset), ..Wanted::path(name) });
+        found.push(RequestedColumn {
+            pandas: true,
+            unsupported_reason: pickled(&dataset),
+            ..RequestedColumn::path(name)
+        });
     }
     Ok(found)
 }
 
 /// Reads a dataset of names: strings of fixed length, or integers.
 fn labels(dataset: &Dataset) -> Result<Vec<String>> {
-    if stands_for_nothing(dataset)? {
+    if is_empty_placeholder(dataset)? {
         return Ok(Vec::new());
     }
     let named = |error| named(error, dataset.object());
     let size = dataset.datatype().size.max(1);
-    let bytes = dataset.elements()?.checked_mul(size).filter(|bytes| *bytes <= NAMES);
+    let bytes = dataset.elements()?.checked_mul(size).filter(|bytes| *bytes <= MAX_NAMES_BYTES);
     let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
     let mut stored = vec![0; bytes.ok_or_else(|| named(Error::limit("names of more than 64 MiB")))?];
-    dataset.read(&Choice::All, &mut stored)?;
+    dataset.read(&Selection::All, &mut stored)?;
     let elements = stored.chunks_exact(usize::try_from(size).unwrap_or(1));
     match &dataset.datatype().class {
         Class::String { padding, .. } => elements
@@ -289,15 +309,15 @@ fn labels(dataset: &Dataset) -> Result<Vec<String>> {
 }
 
 /// Returns the columns of an AnnData data frame: the index and the columns by name.
-fn anndata(group: &Group) -> Result<Vec<Wanted>> {
+fn anndata(group: &Group) -> Result<Vec<RequestedColumn>> {
     let object = group.object();
     let order = texts(object, "column-order")?.unwrap_or_default();
     let index = text(object, "_index")?;
     let mut found = Vec::new();
     for name in index.into_iter().chain(order) {
-        let mut wanted = Wanted::path(&name);
+        let mut wanted = RequestedColumn::path(&name);
         if child_group(group, &name)?.is_some() {
-            wanted.refused =
+            wanted.unsupported_reason =
                 Some("it is a group (a categorical or one with missing values), which anndata reads");
         }
         found.push(wanted);
@@ -306,7 +326,7 @@ fn anndata(group: &Group) -> Result<Vec<Wanted>> {
 }
 
 /// Returns the columns of a NeXus plot: its first axis, its signals.
-fn nexus(group: &Group) -> Result<Option<Vec<Wanted>>> {
+fn nexus(group: &Group) -> Result<Option<Vec<RequestedColumn>>> {
     let object = group.object();
     let Some(signal) = text(object, "signal")? else { return Ok(None) };
     let dataset = child(group, &signal)?.filter(|object| object.kind() == ObjectKind::Dataset);
@@ -327,15 +347,15 @@ fn nexus(group: &Group) -> Result<Option<Vec<Wanted>>> {
         };
         // A histogram has one more bin edge than values.
         let fits = child.dataset()?.dims().first() == Some(&rows);
-        if fits && !found.iter().any(|wanted: &Wanted| wanted.name == name) {
-            found.push(Wanted::path(name));
+        if fits && !found.iter().any(|wanted: &RequestedColumn| wanted.name == name) {
+            found.push(RequestedColumn::path(name));
         }
     }
     Ok(Some(found))
 }
 
 /// Returns the columns of a vaex table: a group of columns, each a group with its data.
-fn vaex(group: &Group) -> Result<Option<Vec<Wanted>>> {
+fn vaex(group: &Group) -> Result<Option<Vec<RequestedColumn>>> {
     let is_columns = group.object().path().is_some_and(|path| path.ends_with("/table/columns"));
     let places: &[&str] = if is_columns { &["."] } else { &["columns", "table/columns"] };
     for place in places {
@@ -346,11 +366,11 @@ fn vaex(group: &Group) -> Result<Option<Vec<Wanted>>> {
             if child(&column, "data")?.is_none() {
                 break;
             }
-            let mut wanted = Wanted::at(&name, format!("{place}/{name}/data"));
+            let mut wanted = RequestedColumn::at(&name, format!("{place}/{name}/data"));
             if child(&column, "indices")?.is_some() {
-                wanted.refused = Some("strings of vaex are read by vaex");
+                wanted.unsupported_reason = Some("strings of vaex are read by vaex");
             } else if child(&column, "mask")?.is_some() || child(&column, "null_bitmap")?.is_some() {
-                wanted.refused = Some("it has missing values, which vaex reads");
+                wanted.unsupported_reason = Some("it has missing values, which vaex reads");
             }
             found.push(wanted);
         }

@@ -1,7 +1,7 @@
 //! A whole dataset in memory, as it is stored.
 
 use super::map::Maps;
-use super::table::{Stored, named};
+use super::table::{StoredDataset, named};
 use crate::Result;
 use arrow_buffer::Buffer;
 use hyperchunk::Dataset;
@@ -11,8 +11,8 @@ use hyperchunk::Dataset;
 ///
 /// # Errors
 /// If the locations of the dataset's data cannot be read; Changed if the file is shorter than it was.
-pub fn in_one_piece(dataset: &Dataset) -> Result<Option<Buffer>> {
-    let (stored, rows) = Stored::new(dataset.clone())?;
+pub fn map_contiguous(dataset: &Dataset) -> Result<Option<Buffer>> {
+    let (stored, rows) = StoredDataset::new(dataset.clone())?;
     let stretches = dataset.stretches(0..rows)?;
     let [stretch] = stretches.as_slice() else { return Ok(None) };
     let Some((source, offset)) = &stretch.place else { return Ok(None) };

@@ -6,7 +6,7 @@ import importlib
 from typing import Any
 
 
-def needed(name: str) -> Any:
+def import_optional(name: str) -> Any:
     """Imports a package, or raises an error that tells how to install it."""
     try:
         return importlib.import_module(name)
