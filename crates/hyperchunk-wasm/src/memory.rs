@@ -172,8 +172,8 @@ unsafe impl MemoryCreator for Creator {
         reserved: Option<usize>,
         guard: usize,
     ) -> std::result::Result<Box<dyn LinearMemory>, String> {
-        let fits = reserved.is_some_and(|r| r <= RESERVED)
-            && guard <= GUARD
+        let fits = reserved.is_some_and(|r| r <= RESERVED_BYTES)
+            && guard <= GUARD_BYTES
             && minimum as u64 <= MAX_INITIAL_MEMORY_BYTES;
         if !fits || self.0.taken.swap(true, Ordering::Relaxed) {
             return Err("there is one memory, which begins with at most 64 MiB".into());

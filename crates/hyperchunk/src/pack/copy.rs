@@ -218,7 +218,7 @@ fn copy_elements(
     writer: &Writer,
     made: &CreatedObjects,
     pair: &DatasetPair<'_>,
-    choice: &Choice,
+    choice: &Selection,
     scratch: &mut Scratch,
 ) -> Result<u64> {
     let count = choice.count(pair.old.dims())?;

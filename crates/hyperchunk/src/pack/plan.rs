@@ -62,7 +62,7 @@ pub(crate) enum CopyMethod {
 /// Plans all items; returns the plans and the oldest release that can read the new file.
 pub(super) fn plan(contents: &Contents, options: &PackOptions) -> Result<(Vec<Option<Plan>>, LibVersion)> {
     let mut plans = Vec::with_capacity(contents.items.len());
-    let mut oldest = Oldest::default();
+    let mut oldest = LibVersion::default();
     let chunkings = rules_by_item(contents, &options.chunk_rules)?;
     let filterings = rules_by_item(contents, &options.filter_rules)?;
     for (number, item) in contents.items.iter().enumerate() {

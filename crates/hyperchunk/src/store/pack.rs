@@ -168,7 +168,7 @@ fn create_options(options: &PackOptions, oldest: LibVersion) -> CreateOptions {
 }
 
 /// Returns the options of a dataset in the new file, and the oldest release that can read it.
-fn made_as(stored: &StoredDataset) -> Result<(DatasetOptions, Oldest)> {
+fn made_as(stored: &StoredDataset) -> Result<(DatasetOptions, LibVersion)> {
     let Definition { datatype, chunk, pipeline, fill, max, .. } = &stored.definition;
     let dims = stored.extent.clone();
     let grows = dims.iter().zip(max).any(|(dim, max)| *max != Some(*dim));

@@ -81,7 +81,7 @@ impl Slab {
     }
 
     /// Returns the box as a selection.
-    pub(crate) fn to_selection(&self) -> Choice {
+    pub(crate) fn to_selection(&self) -> Selection {
         let axes = self.start.iter().zip(&self.count);
         Selection::Axes(
             axes.map(|(start, count)| Axis::range(*start..start.saturating_add(*count))).collect(),

@@ -656,7 +656,7 @@ fn a_file_behind_a_user_block_that_ends_as_another_format() {
     file.write_reserved(start, &mut [std::io::IoSlice::new(&[7; 4000])]).unwrap();
     data.place(start).unwrap();
     let other = file.create_dataset(NodeId::ROOT, b"other", made).unwrap();
-    other.write(&Choice::All, &[9; 4000]).unwrap();
+    other.write(&Selection::All, &[9; 4000]).unwrap();
     file.accompany(Arc::new(EmbeddedNames(group, data.id())));
     let look = |file: &File| {
         for (path, value) in [("group/data", 7), ("other", 9)] {

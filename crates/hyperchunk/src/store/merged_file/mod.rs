@@ -171,7 +171,7 @@ impl Merge {
         let plans = contents.items.iter().map(|_| None).collect();
         let node_of = vec![None; contents.items.len()];
         let options = PackOptions { threads: 1, ..PackOptions::default() };
-        let packing = PackPlan { contents, plans, options, oldest: Oldest::default() };
+        let packing = PackPlan { contents, plans, options, oldest: LibVersion::default() };
         let nodes = vec![tree::Node::group(b"/".to_vec(), false)];
         let mut merge = Self {
             packing,

@@ -568,7 +568,7 @@ impl Merge {
             }
             let by = known.and_then(|known| known.by).or(changed_by);
             if !is_known || by.is_some() {
-                self.disagree(node, None, Some(name), "two different things of one name", (by, writer));
+                self.add_conflict(node, None, Some(name), "two different things of one name", (by, writer));
             }
             self.nodes[node].remove(name);
         }
