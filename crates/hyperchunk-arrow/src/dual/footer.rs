@@ -162,8 +162,8 @@ impl Draft {
 
     /// Returns the bytes after the checksums of groups.
     fn bytes_after_groups(&self) -> impl Iterator<Item = Vec<u8>> {
-        let state = self.state.above.iter().enumerate();
-        state.map(|(number, (_, path))| encode_pair(&format!("{}{number}", metadata::ABOVE), path))
+        let above = self.state.above.iter().enumerate();
+        above.map(|(number, (_, path))| encode_pair(&format!("{}{number}", metadata::ABOVE), path))
     }
 }
 
@@ -255,9 +255,9 @@ impl Companion for Footer {
         let columns = draft.descriptions.iter().map(|description| description.behind.clone()).collect();
         tie(&draft.columns, columns, &mut front)?;
         tie(&draft.above, draft.bytes_after_groups().collect(), &mut front)?;
-        let state = format!("{:0width$}", places.end, width = DIGITS);
+        let end = format!("{:0width$}", places.end, width = DIGITS);
         if let Some(place) = front.bytes.get_mut(draft.end..).and_then(|rest| rest.get_mut(..DIGITS)) {
-            place.copy_from_slice(state.as_bytes());
+            place.copy_from_slice(end.as_bytes());
         }
         let length = places.end.wrapping_sub(places.front + 10);
         let length = i32::try_from(length).map_err(too_large)?.to_le_bytes();
