@@ -41,7 +41,7 @@ pub trait Device {
 
 /// Outcome of a computation on a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Computed {
+pub enum ComputeOutcome {
     /// The array is complete; the number of computed blocks.
     There(u64),
     /// Reason why the dataset must be read like any other. The array's content is unspecified.
@@ -56,20 +56,20 @@ pub fn compute<D: Device>(
     dataset: &Dataset,
     selection: &Selection,
     device: &mut D,
-) -> Result<Computed, D::Error> {
-    let not = |why: &str| Ok(Computed::Not(why.to_owned()));
+) -> Result<ComputeOutcome, D::Error> {
+    let not = |why: &str| Ok(ComputeOutcome::Not(why.to_owned()));
     let Some(found) = dataset.live_box(selection)? else {
         return not("the selection is no box of chunks that a function computes");
     };
     let notes = notes(dataset, &found)?;
-    let Some(first) = notes.first() else { return Ok(Computed::There(0)) };
+    let Some(first) = notes.first() else { return Ok(ComputeOutcome::There(0)) };
     if Stub::parse(first).is_err() {
         return not("it is not of Hyperchunk's own format");
     }
     let (first, plan) = plan_chunk(dataset, first).map_err(|error| dataset.name(to_engine_error(&error)))?;
     let record = &plan.record;
     if record.backend != Backend::Cuda {
-        return Ok(Computed::Not(format!(
+        return Ok(ComputeOutcome::Not(format!(
             "its function is in {}, which computes on the processor",
             record.backend.short_name()
         )));
@@ -87,7 +87,7 @@ pub fn compute<D: Device>(
     };
     let (memory, room) = match device.lend(bytes)? {
         Ok(lent) => lent,
-        Err(why) => return Ok(Computed::Not(why)),
+        Err(why) => return Ok(ComputeOutcome::Not(why)),
     };
     let file = dataset.object().file();
     let failed =
@@ -99,7 +99,7 @@ pub fn compute<D: Device>(
     })?;
     let mut lending = match lent {
         Ok(lending) => lending,
-        Err(why) => return Ok(Computed::Not(why)),
+        Err(why) => return Ok(ComputeOutcome::Not(why)),
     };
     let mut count = 0;
     for (piece, note) in found.pieces.iter().zip(&notes) {
@@ -117,7 +117,7 @@ pub fn compute<D: Device>(
         count += 1;
     }
     lending.end().map_err(|error| failed(&plan, &error))?;
-    Ok(Computed::There(count))
+    Ok(ComputeOutcome::There(count))
 }
 
 /// Computes the block of a stub, and returns its shape.

@@ -70,7 +70,7 @@ fn clock(id: u32, read: unsafe extern "C" fn(libc::clockid_t, *mut libc::timespe
     fine.then(|| seconds.saturating_mul(1_000_000_000).saturating_add(rest))
 }
 
-fn tell_time(caller: &mut Caller<'_, State>, time: Option<u64>, to: u32) -> wasmtime::Result<i32> {
+fn write_time(caller: &mut Caller<'_, State>, time: Option<u64>, to: u32) -> wasmtime::Result<i32> {
     let Some(time) = time else { return Ok(INVALID) };
     store(caller, to, &time.to_le_bytes())?;
     Ok(0)
@@ -123,12 +123,12 @@ pub(crate) fn define(linker: &mut Linker<State>) -> wasmtime::Result<()> {
         |mut caller: Caller<'_, State>, id: u32, _: i64, to: u32| {
             caller.data().check_clock()?;
             let time = clock(id, libc::clock_gettime);
-            tell_time(&mut caller, time, to)
+            write_time(&mut caller, time, to)
         },
     )?;
     linker.func_wrap(MODULE, "clock_res_get", |mut caller: Caller<'_, State>, id: u32, to: u32| {
         let time = clock(id, libc::clock_getres);
-        tell_time(&mut caller, time, to)
+        write_time(&mut caller, time, to)
     })?;
     linker.func_wrap(MODULE, "random_get", random_get)?;
     linker.func_wrap(MODULE, "sched_yield", || 0)?;

@@ -5,7 +5,7 @@ use super::read::Wanted;
 use hyperchunk::StoredPiece;
 use hyperchunk_cuda::ingest::{BlockCopier, BlockPart, Report};
 use hyperchunk_cuda::{Context, DeviceMemory, ErrorKind};
-use hyperchunk_live::device::{Computed, Device, compute};
+use hyperchunk_live::device::{ComputeOutcome, Device, compute};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -34,12 +34,12 @@ pub(super) fn computed_there(
     }
     let mut array = Array { wanted, context, memory, lent: None };
     Ok(match compute(dataset, wanted.choice, &mut array)? {
-        Computed::There(blocks) => {
+        ComputeOutcome::There(blocks) => {
             let mut report = Report::default();
             report.computed = blocks;
             Ok(report)
         }
-        Computed::Not(why) => Err(why),
+        ComputeOutcome::Not(why) => Err(why),
     })
 }
 

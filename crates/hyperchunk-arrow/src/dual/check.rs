@@ -97,17 +97,17 @@ fn checked(path: &Path) -> Result<CheckReport> {
         return problem(&mut checked, changed);
     };
     let pairs = footer.custom_metadata();
-    let state = |key: &str| {
+    let entry = |key: &str| {
         let pair = pairs.iter().flatten().find(|pair| pair.key() == Some(key));
         pair.and_then(|pair| pair.value()).map(str::to_owned)
     };
     checked.columns = schema.fields().iter().map(|field| field.name().clone()).collect();
-    checked.generation = state(GENERATION).and_then(|text| text.parse().ok());
-    checked.group = state(GROUP);
-    if state(DUAL).as_deref() != Some(VERSION) {
+    checked.generation = entry(GENERATION).and_then(|text| text.parse().ok());
+    checked.group = entry(GROUP);
+    if entry(DUAL).as_deref() != Some(VERSION) {
         return problem(&mut checked, "the footer is not one of a file that is HDF5, too");
     }
-    if state(END).and_then(|text| text.parse().ok()) != Some(size) || size != base + file.superblock().end {
+    if entry(END).and_then(|text| text.parse().ok()) != Some(size) || size != base + file.superblock().end {
         return problem(&mut checked, "the footer was written for a file of another size");
     }
     let blocks: Vec<_> = footer.recordBatches().into_iter().flatten().collect();

@@ -81,7 +81,7 @@ struct Draft {
 /// Number of digits of numbers that are filled in later.
 const DIGITS: usize = 20;
 /// Returns the bytes after the checksum of a group's header: links to two texts, and the texts.
-fn pair_behind(key: &str, value: &str) -> Vec<u8> {
+fn encode_pair(key: &str, value: &str) -> Vec<u8> {
     let mut flat = Flat { bytes: vec![0; 12] };
     let key_at = flat.text(key);
     let value_at = flat.text(value);
@@ -161,9 +161,9 @@ impl Draft {
     }
 
     /// Returns the bytes after the checksums of groups.
-    fn behind(&self) -> impl Iterator<Item = Vec<u8>> {
-        let state = self.state.above.iter().enumerate();
-        state.map(|(number, (_, path))| pair_behind(&format!("{}{number}", metadata::ABOVE), path))
+    fn bytes_after_groups(&self) -> impl Iterator<Item = Vec<u8>> {
+        let above = self.state.above.iter().enumerate();
+        above.map(|(number, (_, path))| encode_pair(&format!("{}{number}", metadata::ABOVE), path))
     }
 }
 
@@ -254,10 +254,10 @@ impl Companion for Footer {
         };
         let columns = draft.descriptions.iter().map(|description| description.behind.clone()).collect();
         tie(&draft.columns, columns, &mut front)?;
-        tie(&draft.above, draft.behind().collect(), &mut front)?;
-        let state = format!("{:0width$}", places.end, width = DIGITS);
+        tie(&draft.above, draft.bytes_after_groups().collect(), &mut front)?;
+        let end = format!("{:0width$}", places.end, width = DIGITS);
         if let Some(place) = front.bytes.get_mut(draft.end..).and_then(|rest| rest.get_mut(..DIGITS)) {
-            place.copy_from_slice(state.as_bytes());
+            place.copy_from_slice(end.as_bytes());
         }
         let length = places.end.wrapping_sub(places.front + 10);
         let length = i32::try_from(length).map_err(too_large)?.to_le_bytes();

@@ -92,11 +92,11 @@ struct RowGroup {
     /// True if the next commit points to the second slot.
     second: bool,
     /// The slot that the last commit pointed to.
-    led: Option<bool>,
+    committed_slot: Option<bool>,
     /// The start of each column's values.
     starts: Vec<u64>,
     /// The address after the values, where a stream continues.
-    behind: u64,
+    values_end: u64,
     /// The capacity in rows.
     room: u64,
     rows: u64,
@@ -410,9 +410,17 @@ impl State {
         let (starts, end) = layout_row_group(&sizes, room, 2 * message)?;
         let messages = dual.writer.reserve(end + message, alignment)?;
         let starts = starts.into_iter().map(|start| start + messages).collect();
-        let behind = messages + end;
-        let group =
-            RowGroup { messages, second: false, led: None, starts, behind, room, rows: 0, changed: true };
+        let values_end = messages + end;
+        let group = RowGroup {
+            messages,
+            second: false,
+            committed_slot: None,
+            starts,
+            values_end,
+            room,
+            rows: 0,
+            changed: true,
+        };
         Ok(group)
     }
 
@@ -599,14 +607,14 @@ impl State {
         let length = self.message_length()?;
         for number in 0..self.groups.len() {
             let Some(group) = self.groups.get_mut(number).filter(|group| group.changed) else { continue };
-            group.second = group.led == Some(false);
+            group.second = group.committed_slot == Some(false);
             let Some(group) = self.groups.get(number) else { continue };
             let message = self.message(group, length, group.second)?;
             let at = group.messages + if group.second { length } else { 0 };
             dual.writer.write_reserved(at, &mut [IoSlice::new(&message)])?;
         }
         if self.generation == 0 {
-            self.lead_stream(dual)?;
+            self.write_skip_messages(dual)?;
         }
         self.generation += 1;
         let group = (Some(dual.group), dual.path.clone());
@@ -622,7 +630,7 @@ impl State {
         }
         let blocks = self.groups.iter().map(|group| {
             let first = group.messages + if group.second { length } else { 0 };
-            Block { offset: dual.base + first, metadata: length, body: group.behind - first - length }
+            Block { offset: dual.base + first, metadata: length, body: group.values_end - first - length }
         });
         dual.footer.set_state(FooterState {
             columns,
@@ -642,11 +650,11 @@ impl State {
             let place = BodyRange { offset: start - body, length: group.rows * column.row_size() };
             (column.column.field().data_type(), place)
         });
-        batch::message(group.rows, &places.collect::<Vec<_>>(), group.behind - body, narrow(length)?)
+        batch::message(group.rows, &places.collect::<Vec<_>>(), group.values_end - body, narrow(length)?)
     }
 
     /// Extends the schema's message in front up to the first row group.
-    fn lead_to_first(&self, dual: &DualWriter) -> Result<()> {
+    fn extend_schema_message(&self, dual: &DualWriter) -> Result<()> {
         let start = MAGIC.len() as u64;
         let first = self.groups.first().map(|group| dual.base + group.messages - start);
         let Some(length) = first.filter(|length| *length <= dual.base + MAX_PADDING_BYTES) else {
@@ -657,7 +665,7 @@ impl State {
     }
 
     /// Writes the messages by which a stream skips from the schema through all row groups to its end.
-    fn lead_stream(&mut self, dual: &DualWriter) -> Result<()> {
+    fn write_skip_messages(&mut self, dual: &DualWriter) -> Result<()> {
         let length = self.message_length()?;
         let nothing = BodyRange { offset: 0, length: 0 };
         let types: Vec<_> =
@@ -670,12 +678,12 @@ impl State {
         let nexts = self.groups.iter().skip(1).map(|group| Some(group.messages)).chain([None]);
         for (group, next) in self.groups.iter().zip(nexts) {
             let filled = match next {
-                Some(next) => over(group.behind, next)?,
+                Some(next) => over(group.values_end, next)?,
                 None => END_OF_STREAM.to_vec(),
             };
-            dual.writer.write_reserved(group.behind, &mut [IoSlice::new(&filled)])?;
+            dual.writer.write_reserved(group.values_end, &mut [IoSlice::new(&filled)])?;
         }
-        self.lead_to_first(dual)
+        self.extend_schema_message(dual)
     }
 
     /// Updates the stream's messages after a commit.
@@ -688,10 +696,10 @@ impl State {
                 dual.writer.write_reserved(group.messages, &mut [IoSlice::new(&message)])?;
             }
             if let Some(group) = self.groups.get_mut(number) {
-                (group.changed, group.led) = (false, Some(group.second));
+                (group.changed, group.committed_slot) = (false, Some(group.second));
             }
         }
-        self.lead_stream(dual)
+        self.write_skip_messages(dual)
     }
 }
 

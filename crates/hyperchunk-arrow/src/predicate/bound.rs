@@ -89,7 +89,7 @@ fn integer<T: TryFrom<i128>>(
         Literal::Whole(whole) => (comparison, *whole),
         // `arrow.bool8` stores booleans as integers.
         Literal::Truth(truth) => (comparison, i128::from(*truth)),
-        Literal::Real(real) => match beside_real(comparison, *real) {
+        Literal::Real(real) => match integer_comparison(comparison, *real) {
             Ok(found) => found,
             Err(always) => return Some(Test::Always(always)),
         },
@@ -109,7 +109,7 @@ fn integer<T: TryFrom<i128>>(
 /// result.
 #[expect(clippy::cast_possible_truncation, reason = "whole, and within what the type has")]
 #[expect(clippy::float_cmp, reason = "whether there is a fraction")]
-fn beside_real(comparison: Comparison, real: f64) -> Result<(Comparison, i128), bool> {
+fn integer_comparison(comparison: Comparison, real: f64) -> Result<(Comparison, i128), bool> {
     if real.is_nan() {
         return Err(comparison.holds(None));
     }
@@ -144,7 +144,7 @@ fn float<T: Copy>(
         Literal::Whole(whole) => {
             #[expect(clippy::cast_precision_loss, reason = "to the nearest; what differs is seen")]
             let bound = nearest(*whole as f64);
-            (bound, beside_whole(widen(bound), *whole))
+            (bound, compare_real_to_integer(widen(bound), *whole))
         }
         Literal::Text(_) | Literal::Truth(_) => return None,
     };
@@ -169,7 +169,7 @@ fn float<T: Copy>(
 /// Compares a floating-point number, which is not NaN, exactly with an integer.
 #[expect(clippy::cast_possible_truncation, reason = "within what the type has")]
 #[expect(clippy::float_cmp, reason = "whether there is a fraction")]
-pub(super) fn beside_whole(real: f64, whole: i128) -> Ordering {
+pub(super) fn compare_real_to_integer(real: f64, whole: i128) -> Ordering {
     /// 2^127.
     const END: f64 = 170_141_183_460_469_231_731_687_303_715_884_105_728.0;
     if real >= END {

@@ -105,7 +105,7 @@ impl<'a> ExpressionReader<'a> {
             _ => match (self.value()?, self.value()?) {
                 (Value::Column(field), Value::Given(place)) => self.compared(field, comparison?, place)?,
                 (Value::Given(place), Value::Column(field)) => {
-                    self.compared(field, comparison?.turned(), place)?
+                    self.compared(field, comparison?.flipped(), place)?
                 }
                 _ => return None,
             },
@@ -170,7 +170,7 @@ impl<'a> ExpressionReader<'a> {
 
 impl Comparison {
     /// Returns the same comparison with its sides exchanged.
-    fn turned(self) -> Self {
+    fn flipped(self) -> Self {
         match self {
             Self::Less => Self::Greater,
             Self::LessOrEqual => Self::GreaterOrEqual,

@@ -1,7 +1,7 @@
 //! Zone pruning: finds rows that cannot match, by the statistics that a store's writers or
 //! `hyperchunk analyze` recorded. These rows are not read.
 
-use super::bound::beside_whole;
+use super::bound::compare_real_to_integer;
 use super::{Comparison, Literal, Nan, Predicate};
 use crate::view::{Table, Zones};
 use hyperchunk::Result;
@@ -138,10 +138,10 @@ fn order(value: Extreme, literal: &Literal) -> Option<Ordering> {
     match (whole, number, value, literal) {
         (Some(value), Some(number), _, _) => Some(value.cmp(&number)),
         (Some(value), None, _, Literal::Real(real)) if !real.is_nan() => {
-            Some(beside_whole(*real, value).reverse())
+            Some(compare_real_to_integer(*real, value).reverse())
         }
         (None, Some(number), Extreme::Float(value), _) if !value.is_nan() => {
-            Some(beside_whole(value, number))
+            Some(compare_real_to_integer(value, number))
         }
         (None, None, Extreme::Float(value), Literal::Real(real)) => value.partial_cmp(real),
         _ => None,

@@ -145,8 +145,8 @@ impl Lister {
 
     /// Returns a unique file name in a folder.
     fn unique(&mut self, folder: &str, name: &Name, is_dataset: bool) -> String {
-        let safe = safe(name.as_bytes());
-        let base = if folder.is_empty() { safe } else { format!("{folder}/{safe}") };
+        let safe_name = safe_name(name.as_bytes());
+        let base = if folder.is_empty() { safe_name } else { format!("{folder}/{safe_name}") };
         let end = if is_dataset { ".arrow" } else { "" };
         let mut place = base.clone();
         let mut number = 2;
@@ -160,7 +160,7 @@ impl Lister {
 
 /// Returns a name that is valid on every file system: letters, digits and a few signs; other bytes as `%` and
 /// their number.
-fn safe(name: &[u8]) -> String {
+fn safe_name(name: &[u8]) -> String {
     let mut made = String::new();
     for (at, byte) in name.iter().enumerate() {
         let plain = byte.is_ascii_alphanumeric()
@@ -181,12 +181,12 @@ mod tests {
 
     #[test]
     fn names_of_files() {
-        let check = |name: &str, expected| assert_eq!(safe(name.as_bytes()), expected);
+        let check = |name: &str, expected| assert_eq!(safe_name(name.as_bytes()), expected);
         check("a.b", "a.b");
         check("..", "%2E%2E");
         check("a/b\\c", "a%2Fb%5Cc");
         check("é", "%C3%A9");
-        assert!(safe(&[b'x'; 1000]).len() <= MAX_NAME_BYTES + 3);
+        assert!(safe_name(&[b'x'; 1000]).len() <= MAX_NAME_BYTES + 3);
         let mut lister = Lister {
             keep_going: false,
             places: HashMap::new(),

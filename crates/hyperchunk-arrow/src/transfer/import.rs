@@ -542,7 +542,7 @@ fn columns(
         let dataspace = simple(&[&[rows], &cell[..]].concat());
         let options = DatasetOptions::new(datatype, dataspace);
         let dataset = writer.create_dataset(group, field.name().as_bytes(), options)?;
-        if !leads_back(field.data_type()) {
+        if !is_reversible(field.data_type()) {
             text_attribute(writer, dataset.id(), "arrow.type", &[&field.data_type().to_string()])?;
         }
         imported.attributes +=
@@ -608,8 +608,8 @@ impl Column {
 }
 
 /// Returns whether the Arrow type can be derived from its HDF5 datatype.
-fn leads_back(data_type: &DataType) -> bool {
-    let inner = |fields: &Fields| fields.iter().all(|field| leads_back(field.data_type()));
+fn is_reversible(data_type: &DataType) -> bool {
+    let inner = |fields: &Fields| fields.iter().all(|field| is_reversible(field.data_type()));
     match data_type {
         DataType::Time32(_)
         | DataType::Time64(_)
@@ -628,7 +628,7 @@ fn leads_back(data_type: &DataType) -> bool {
         | DataType::Map(..) => false,
         DataType::Struct(fields) => inner(fields),
         DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
-            leads_back(item.data_type())
+            is_reversible(item.data_type())
         }
         _ => true,
     }

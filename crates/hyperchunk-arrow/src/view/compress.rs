@@ -81,9 +81,9 @@ mod x86 {
     use std::mem::MaybeUninit;
 
     /// Permutations of a register of eight elements that move those with set bits to the front.
-    static PERMUTATIONS: [[u32; 8]; 256] = places();
+    static PERMUTATIONS: [[u32; 8]; 256] = permutations();
 
-    const fn places() -> [[u32; 8]; 256] {
+    const fn permutations() -> [[u32; 8]; 256] {
         let mut all = [[0; 8]; 256];
         let mut bits = 0;
         while bits < 256 {
@@ -143,8 +143,8 @@ mod x86 {
                         // SAFETY: a register's elements, which need no alignment; after the values moved so
                         // far there is room for one more register.
                         unsafe {
-                            let chosen = $compress(mask, $load(part.as_ptr().cast()));
-                            $store(to.add(done).cast(), chosen);
+                            let compressed = $compress(mask, $load(part.as_ptr().cast()));
+                            $store(to.add(done).cast(), compressed);
                         }
                         done += mask.count_ones() as usize;
                         word = word.checked_shr(<$mask>::BITS).unwrap_or(0);
@@ -161,7 +161,7 @@ mod x86 {
     avx512!(eights of u64, u8 as "avx512f": _mm512_loadu_epi64, _mm512_maskz_compress_epi64, _mm512_storeu_epi64);
 
     macro_rules! avx2 {
-        ($name:ident of $type:ty: $places:ident) => {
+        ($name:ident of $type:ty: $permutations:ident) => {
             /// Moves lines with AVX2.
             ///
             /// # Safety
@@ -179,14 +179,14 @@ mod x86 {
                     for part in parts {
                         let bits = word & ((1 << REGISTER_VALUES) - 1);
                         #[allow(clippy::cast_possible_truncation, reason = "eight bits at most")]
-                        if let Some(places) = $places.get(bits as usize) {
+                        if let Some(permutations) = $permutations.get(bits as usize) {
                             // SAFETY: a register's elements, which need no alignment; after the values moved
                             // so far there is room for one more register.
                             unsafe {
-                                let places = _mm256_loadu_si256(places.as_ptr().cast());
+                                let permutations = _mm256_loadu_si256(permutations.as_ptr().cast());
                                 let values = _mm256_loadu_si256(part.as_ptr().cast());
-                                let chosen = _mm256_permutevar8x32_epi32(values, places);
-                                _mm256_storeu_si256(to.add(done).cast(), chosen);
+                                let compressed = _mm256_permutevar8x32_epi32(values, permutations);
+                                _mm256_storeu_si256(to.add(done).cast(), compressed);
                             }
                         }
                         done += bits.count_ones() as usize;
@@ -298,7 +298,7 @@ mod tests {
     ) {
         let (lines, _) = values.as_chunks::<WORD_BITS>();
         let words = words(lines.len());
-        let expected: Vec<T> = chosen(&values, &words);
+        let expected: Vec<T> = compressed(&values, &words);
         let end = T::try_from(255).ok().unwrap();
         let mut out = vec![end; expected.len() + SLACK_VALUES];
         // SAFETY: there is room, and the caller has checked the processor's features.
@@ -307,10 +307,10 @@ mod tests {
         assert_eq!(out[..expected.len()], expected);
     }
 
-    fn chosen<T: Copy>(values: &[T], words: &[u64]) -> Vec<T> {
-        let chosen =
+    fn compressed<T: Copy>(values: &[T], words: &[u64]) -> Vec<T> {
+        let compressed =
             values.iter().enumerate().filter(|(at, _)| words[at / WORD_BITS] >> (at % WORD_BITS) & 1 == 1);
-        chosen.map(|(_, value)| *value).collect()
+        compressed.map(|(_, value)| *value).collect()
     }
 
     #[test]
@@ -321,7 +321,7 @@ mod tests {
             if rows % WORD_BITS > 0 {
                 *words.last_mut().unwrap() &= (1 << (rows % WORD_BITS)) - 1;
             }
-            let expected = chosen(&values[..rows], &words);
+            let expected = compressed(&values[..rows], &words);
             let mut out = vec![MaybeUninit::new(7); expected.len() + SLACK_VALUES];
             assert_eq!(compress(&values[..rows], &words, &mut out), Some(expected.len()));
             // SAFETY: these values were written.

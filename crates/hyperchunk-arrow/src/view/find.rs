@@ -77,7 +77,7 @@ fn member_columns(
         Ok(Column { stored: 0, offset, kind: kind.map_err(|error| name_column(&error, name))? })
     };
     let Some(wanted) = wanted else { return members.iter().map(column).collect() };
-    let chosen = wanted.iter().map(|name| {
+    let selected = wanted.iter().map(|name| {
         let found = members.iter().find(|member| member.name.as_bytes() == name.as_bytes());
         let names = || members.iter().map(|member| member.name.to_string()).collect::<Vec<_>>();
         column(found.ok_or_else(|| {
@@ -85,7 +85,7 @@ fn member_columns(
             Error::new(ErrorKind::NotFound, message)
         })?)
     });
-    chosen.collect()
+    selected.collect()
 }
 
 /// Returns the column of a whole dataset.

@@ -156,12 +156,12 @@ impl Table {
     /// NotFound if a column does not exist.
     pub fn select(&self, columns: &[&str]) -> Result<Self> {
         let fields = self.0.schema.fields();
-        let chosen = columns.iter().map(|name| {
+        let selected = columns.iter().map(|name| {
             let place = fields.iter().position(|field| field.name() == name);
             let column = place.and_then(|place| self.0.columns.get(place));
             column.cloned().ok_or_else(|| no_column(name, fields))
         });
-        Ok(self.with_columns(chosen.collect::<Result<_>>()?))
+        Ok(self.with_columns(selected.collect::<Result<_>>()?))
     }
 
     /// Selects a range of rows.

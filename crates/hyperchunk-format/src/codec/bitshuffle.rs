@@ -141,7 +141,7 @@ fn blocks(
     block: usize,
     compression: Compression,
 ) -> Result<()> {
-    let loose = loose_bytes(output.len(), element);
+    let loose = remainder_bytes(output.len(), element);
     let (blocks, loose) = output.split_at_mut_checked(output.len().saturating_sub(loose)).unwrap_or_default();
     let mut joiner = Joiner::default();
     let mut planes = vec![0; if compression == Compression::None { 0 } else { block.min(blocks.len()) }];
@@ -168,13 +168,13 @@ fn blocks(
 }
 
 /// Returns the number of bytes past the last multiple of eight elements.
-fn loose_bytes(size: usize, element: usize) -> usize {
+fn remainder_bytes(size: usize, element: usize) -> usize {
     size.checked_rem(element.saturating_mul(8)).unwrap_or(0)
 }
 
 /// Shuffles `input` block by block into `output`, which has the same length.
 fn split(splitter: &mut Splitter, input: &[u8], output: &mut [u8], element: usize, block: usize) {
-    let end = input.len().saturating_sub(loose_bytes(input.len(), element));
+    let end = input.len().saturating_sub(remainder_bytes(input.len(), element));
     let (elements, loose) = input.split_at_checked(end).unwrap_or((input, &[]));
     let (planes, loose_to) = output.split_at_mut_checked(end).unwrap_or_default();
     for (from, to) in elements.chunks(block).zip(planes.chunks_mut(block)) {
@@ -193,23 +193,23 @@ fn compressed(
     compress: impl Fn(&[u8], &mut [u8]) -> Result<usize>,
 ) -> Result<EncodeOutcome> {
     let mut frame = lz4::Frame::new(output, input.len(), block, bound, context)?;
-    let end = input.len().saturating_sub(loose_bytes(input.len(), element));
+    let end = input.len().saturating_sub(remainder_bytes(input.len(), element));
     let (elements, loose) = input.split_at_checked(end).unwrap_or((input, &[]));
     with_state(&SPLITTER, |(splitter, planes)| {
         for from in elements.chunks(block) {
             let planes = context.room(planes, from.len())?;
             splitter.split(from, planes, element);
             frame.block(|to| compress(planes, to))?;
-            if frame.in_vain {
+            if frame.is_incompressible {
                 break;
             }
         }
         Ok(())
     })?;
-    if !frame.in_vain {
+    if !frame.is_incompressible {
         frame.put(loose);
     }
-    Ok(if frame.in_vain { EncodeOutcome::Refused } else { EncodeOutcome::Written(frame.at) })
+    Ok(if frame.is_incompressible { EncodeOutcome::Refused } else { EncodeOutcome::Written(frame.at) })
 }
 
 #[cold]
@@ -221,7 +221,7 @@ fn damaged(message: &str) -> Error {
 mod tests {
     use super::*;
     use crate::codec::bit_planes::tests::planes;
-    use crate::codec::testing::{Dice, decoded, encoded, hurt};
+    use crate::codec::testing::{Dice, check_damaged, decoded, encoded};
 
     /// Reference implementation of the encoder.
     fn filtered(bytes: &[u8], element: usize, block: usize, compression: u32) -> Vec<u8> {
@@ -292,7 +292,7 @@ mod tests {
         let bytes: Vec<u8> = (0..700).map(|i| (i / 17) as u8).collect();
         for compression in [0, 2, 3] {
             let stored = filtered(&bytes, 4, 128, compression);
-            hurt(&Bitshuffle, &stored, &[0, 3, 4, 128, compression], 700);
+            check_damaged(&Bitshuffle, &stored, &[0, 3, 4, 128, compression], 700);
         }
     }
 }

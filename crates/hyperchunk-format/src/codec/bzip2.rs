@@ -97,7 +97,7 @@ impl Codec for Bzip2 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::testing::{Dice, decoded, encoded, hurt};
+    use crate::codec::testing::{Dice, check_damaged, decoded, encoded};
     use std::io::Write;
 
     fn filtered(bytes: &[u8]) -> Vec<u8> {
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn damage_and_bombs() {
         let bytes: Vec<u8> = (0..3000).map(|i| (i / 17) as u8).collect();
-        hurt(&Bzip2, &filtered(&bytes), &[9], 3000);
+        check_damaged(&Bzip2, &filtered(&bytes), &[9], 3000);
         let bomb = filtered(&[0; 1 << 20]);
         assert_eq!(decoded(&Bzip2, &bomb, &[], 1000).unwrap_err().kind(), ErrorKind::Limit);
         assert_eq!(decoded(&Bzip2, &bomb, &[], (1 << 20) - 1).unwrap_err().kind(), ErrorKind::Limit);

@@ -113,7 +113,7 @@ pub(super) fn inflate(from: &[u8], to: &mut [u8]) -> Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::testing::hurt;
+    use crate::codec::testing::check_damaged;
 
     /// A thousand zeros, by zlib.
     const ZEROS: &[u8] =
@@ -153,8 +153,8 @@ mod tests {
             damaged[byte] ^= 0x01;
             check(&damaged, Some(9), 9).unwrap_err();
         }
-        hurt(&Deflate, ZEROS, &[6], 1000);
-        hurt(&Deflate, NINE, &[6], 9);
+        check_damaged(&Deflate, ZEROS, &[6], 1000);
+        check_damaged(&Deflate, NINE, &[6], 9);
     }
 
     /// Reader of a stream that runs in a thread-local destructor.

@@ -84,7 +84,7 @@ impl Codec for Lz4 {
                 to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
                 Ok(from.len())
             })?;
-            if frame.in_vain {
+            if frame.is_incompressible {
                 return Ok(EncodeOutcome::Refused);
             }
         }
@@ -101,7 +101,7 @@ pub(super) struct Frame<'a> {
     /// Number of bytes from which on an optional filter saves nothing.
     most: usize,
     /// True if `most` is reached.
-    pub(super) in_vain: bool,
+    pub(super) is_incompressible: bool,
 }
 
 impl<'a> Frame<'a> {
@@ -114,11 +114,11 @@ impl<'a> Frame<'a> {
         context: &EncodeContext<'_>,
     ) -> Result<Self> {
         let count = size.div_ceil(block.max(1)).saturating_add(1);
-        // Once `in_vain` is set, no more blocks follow.
+        // Once `is_incompressible` is set, no more blocks follow.
         let room = count.saturating_mul(bound.saturating_add(4));
         let most = if context.optional { size } else { usize::MAX };
         let room = room.min(most.saturating_add(bound)).saturating_add(16);
-        let mut frame = Self { bytes: context.room(output, room)?, at: 0, most, in_vain: false };
+        let mut frame = Self { bytes: context.room(output, room)?, at: 0, most, is_incompressible: false };
         frame.put(&(size as u64).to_be_bytes());
         frame.put(&u32::try_from(block).unwrap_or(u32::MAX).to_be_bytes());
         Ok(frame)
@@ -131,7 +131,7 @@ impl<'a> Frame<'a> {
             to.copy_from_slice(bytes);
         }
         self.at = end;
-        self.in_vain |= end >= self.most;
+        self.is_incompressible |= end >= self.most;
     }
 
     /// Writes a block with `compress`, which returns its length.
@@ -140,7 +140,7 @@ impl<'a> Frame<'a> {
         let written = compress(self.bytes.get_mut(start..).unwrap_or_default())?;
         self.put(&u32::try_from(written).unwrap_or(u32::MAX).to_be_bytes());
         self.at = start.saturating_add(written);
-        self.in_vain |= self.at >= self.most;
+        self.is_incompressible |= self.at >= self.most;
         Ok(())
     }
 }
@@ -199,7 +199,7 @@ fn damaged(message: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::testing::{decoded, encoded, hurt};
+    use crate::codec::testing::{check_damaged, decoded, encoded};
 
     /// Reference implementation of the encoder, from its description.
     fn filtered(bytes: &[u8], block: usize) -> Vec<u8> {
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn damage() {
         let bytes: Vec<u8> = (0..3000).map(|i| (i / 17) as u8).collect();
-        hurt(&Lz4, &filtered(&bytes, 1000), &[], 3000);
+        check_damaged(&Lz4, &filtered(&bytes, 1000), &[], 3000);
         for (header, kind) in [
             (
                 &b"\0\0\0\0\0\0\x10\0\0\0\0\0\0\0\0\0 more bytes, as many as make it pass"[..],

@@ -236,7 +236,7 @@ fn repeat(output: &mut [u8], at: usize, distance: usize, length: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::testing::{Dice, encoded, hurt};
+    use crate::codec::testing::{Dice, check_damaged, encoded};
 
     fn check(input: &[u8], size: u32, expected: Option<usize>, limit: usize) -> Result<Vec<u8>, ErrorKind> {
         let mut output = b"stale".to_vec();
@@ -290,6 +290,6 @@ mod tests {
         for length in [1, 2, 3, 5, 6, 10, 11] {
             assert_eq!(check(&TEXT[..length], 83, None, 100), Err(ErrorKind::Filter), "{length}");
         }
-        hurt(&Lzf, TEXT, &[4, 261, 83], 83);
+        check_damaged(&Lzf, TEXT, &[4, 261, 83], 83);
     }
 }

@@ -46,7 +46,7 @@ impl Decoder {
         expected: usize,
         least: usize,
     ) -> Result<&'a [u8]> {
-        self.foresee(pipeline, mask, expected);
+        self.predict_sizes(pipeline, mask, expected);
         // Filters that save nothing, or add headers to small chunks, produce more than they read.
         let limit = expected.saturating_mul(4).saturating_add(1 << 16);
         let mut copied = false;
@@ -89,7 +89,7 @@ impl Decoder {
     }
 
     /// Fills `sizes`: known from the first filter on, until one with a result of variable size.
-    fn foresee(&mut self, pipeline: &[Filter], mask: u32, expected: usize) {
+    fn predict_sizes(&mut self, pipeline: &[Filter], mask: u32, expected: usize) {
         let mut size = Some(expected);
         self.sizes.clear();
         self.sizes.extend(pipeline.iter().enumerate().map(|(number, filter)| {

@@ -62,12 +62,17 @@ pub(crate) fn check(codec: &dyn Codec, samples: &[Sample]) {
         assert_eq!(lookup3(&decoded), sample.sum, "{what}: values");
         let error = sample.decode(codec, &stored, sample.parameters, sample.size - 1).expect_err(what);
         assert_eq!(error.kind(), ErrorKind::Limit, "{what}: {error}");
-        hurt(codec, sample, &stored, |damaged| damaged);
+        check_damaged(codec, sample, &stored, |damaged| damaged);
     }
 }
 
 /// Damages `bytes`, which `pack` converts to a chunk like the sample.
-pub(crate) fn hurt(codec: &dyn Codec, sample: &Sample, bytes: &[u8], pack: impl Fn(Vec<u8>) -> Vec<u8>) {
+pub(crate) fn check_damaged(
+    codec: &dyn Codec,
+    sample: &Sample,
+    bytes: &[u8],
+    pack: impl Fn(Vec<u8>) -> Vec<u8>,
+) {
     let what = sample.what;
     let start = Instant::now();
     let mut dice = Dice::new(bytes.len() as u64);

@@ -105,8 +105,8 @@ impl Parameters {
         let fill = (fill != 0).then_some(u64::from(low) | (u64::from(high) << 32));
         let untouched = matches!(kind, Kind::Integer) && factor == bits;
         let signed = sign != 0;
-        let chosen = u32::try_from(factor).ok().filter(|bits| *bits > 0);
-        Ok(Self { count, size, order, kind, fill, untouched, signed, bits: chosen })
+        let fixed_bits = u32::try_from(factor).ok().filter(|bits| *bits > 0);
+        Ok(Self { count, size, order, kind, fill, untouched, signed, bits: fixed_bits })
     }
 }
 

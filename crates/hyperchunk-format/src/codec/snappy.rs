@@ -264,7 +264,7 @@ fn damaged(message: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::testing::{Dice, decoded, encoded, hurt};
+    use crate::codec::testing::{Dice, check_damaged, decoded, encoded};
 
     /// Reference implementation of the encoder, from its description.
     fn filtered(bytes: &[u8], block: usize) -> Vec<u8> {
@@ -345,7 +345,7 @@ mod tests {
     #[test]
     fn damage() {
         for block in [100, 1000, 32_768] {
-            hurt(&Snappy, &filtered(&sample(3000), block), &[block as u32], 3000);
+            check_damaged(&Snappy, &filtered(&sample(3000), block), &[block as u32], 3000);
         }
         for (stored, kind) in [
             (&b""[..], ErrorKind::Corrupt),

@@ -102,7 +102,7 @@ pub(super) fn decoded(codec: &dyn Codec, stored: &[u8], parameters: &[u32], size
 
 /// Damages `stored` in many ways and checks that each result is an error or at most `size` bytes, without
 /// long delays.
-pub(super) fn hurt(codec: &dyn Codec, stored: &[u8], parameters: &[u32], size: usize) {
+pub(super) fn check_damaged(codec: &dyn Codec, stored: &[u8], parameters: &[u32], size: usize) {
     let start = Instant::now();
     let mut tries = 0;
     let mut check = |stored: &[u8], parameters: &[u32]| {

@@ -120,7 +120,7 @@ fn damaged(error: &std::io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::testing::{Dice, decoded, encoded, hurt};
+    use crate::codec::testing::{Dice, check_damaged, decoded, encoded};
     use std::io::Write;
 
     /// Creates a frame without its size.
@@ -153,8 +153,8 @@ mod tests {
     #[test]
     fn damage() {
         let bytes: Vec<u8> = (0..3000).map(|i| (i / 17) as u8).collect();
-        hurt(&Zstd, &zstd::bulk::compress(&bytes, 3).unwrap(), &[3], 3000);
-        hurt(&Zstd, &streamed(&bytes), &[3], 3000);
+        check_damaged(&Zstd, &zstd::bulk::compress(&bytes, 3).unwrap(), &[3], 3000);
+        check_damaged(&Zstd, &streamed(&bytes), &[3], 3000);
     }
 
     #[test]

@@ -160,12 +160,12 @@ impl Format {
                 u64::from_be_bytes([a, b, c, d, e, f, g, h]).into()
             }
             _ if self.size > 16 => return self.load_large(bytes),
-            _ => self.load_odd(bytes),
+            _ => self.load_any_size(bytes),
         };
         (whole >> self.offset) & ones(self.precision)
     }
 
-    fn load_odd(&self, bytes: &[u8]) -> u128 {
+    fn load_any_size(&self, bytes: &[u8]) -> u128 {
         let mut little = [0; 16];
         let bytes = bytes.get(..self.size).unwrap_or_default();
         match self.order {

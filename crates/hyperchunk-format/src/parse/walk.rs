@@ -255,7 +255,7 @@ fn rounds(usual: usize) -> usize {
 }
 
 /// Walks damaged copies of a file; none may panic or run long.
-fn survives(name: &str, file: &[u8], rounds: usize, numbers: &mut Numbers) {
+fn check_damaged(name: &str, file: &[u8], rounds: usize, numbers: &mut Numbers) {
     for round in 0..rounds {
         let damaged = damaged(file, numbers);
         let start = std::time::Instant::now();
@@ -268,7 +268,7 @@ fn survives(name: &str, file: &[u8], rounds: usize, numbers: &mut Numbers) {
 #[test]
 fn damaged_files() {
     for (name, file) in FIXTURES {
-        survives(name, file, rounds(40), &mut Numbers(1));
+        check_damaged(name, file, rounds(40), &mut Numbers(1));
     }
 }
 
@@ -306,7 +306,7 @@ fn damaged_corpus() {
     for (path, _) in corpus() {
         let file = std::fs::read(&path).unwrap();
         if file.len() < 50_000 {
-            survives(&path.to_string_lossy(), &file, rounds(1), &mut numbers);
+            check_damaged(&path.to_string_lossy(), &file, rounds(1), &mut numbers);
         }
     }
 }

@@ -60,7 +60,7 @@ impl Connection {
                 "domain" => connection.domain = Some(value.clone()),
                 // For object stores this means no credentials; here it means no token.
                 "anonymous" => connection.token = None,
-                "local" => connection.local = yes_or_no(name, value)?,
+                "local" => connection.local = parse_bool(name, value)?,
                 other => {
                     let message = format!(
                         "a Flight server has no setting `{other}`; it has token, ca, domain and local"
@@ -116,7 +116,7 @@ impl Connection {
     }
 }
 
-fn yes_or_no(name: &str, value: &str) -> Result<bool> {
+fn parse_bool(name: &str, value: &str) -> Result<bool> {
     match value.to_ascii_lowercase().as_str() {
         "yes" | "true" => Ok(true),
         "no" | "false" => Ok(false),

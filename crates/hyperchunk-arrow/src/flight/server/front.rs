@@ -48,10 +48,10 @@ impl Service<http::Request<Body>> for Front {
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
         let started = Instant::now();
-        let told = self.log.clone().map(|log| (log, told(&request)));
+        let describe_request = self.log.clone().map(|log| (log, describe_request(&request)));
         if !self.is_allowed(request.headers()) {
-            if let Some((log, told)) = told {
-                log(&format!("{told} refused: no token, or a wrong one"));
+            if let Some((log, describe_request)) = describe_request {
+                log(&format!("{describe_request} refused: no token, or a wrong one"));
             }
             let refused = Status::unauthenticated("the token is missing or wrong").into_http();
             return Box::pin(async { Ok(refused) });
@@ -74,10 +74,10 @@ impl Service<http::Request<Body>> for Front {
             {
                 *response.body_mut() = Body::new(body);
             }
-            if let Some((log, told)) = told {
+            if let Some((log, describe_request)) = describe_request {
                 let status = response.headers().get("grpc-status").and_then(|status| status.to_str().ok());
                 let millis = started.elapsed().as_secs_f64() * 1e3;
-                log(&format!("{told} status {} after {millis:.1} ms", status.unwrap_or("0")));
+                log(&format!("{describe_request} status {} after {millis:.1} ms", status.unwrap_or("0")));
             }
             Ok(response)
         })
@@ -85,7 +85,7 @@ impl Service<http::Request<Body>> for Front {
 }
 
 /// Returns the client and the method, for the log.
-fn told(request: &http::Request<Body>) -> String {
+fn describe_request(request: &http::Request<Body>) -> String {
     let peer = Peer::of(request.extensions()).and_then(|peer| peer.address);
     let method = request.uri().path().rsplit('/').next().unwrap_or_default();
     let peer = peer.map_or_else(|| "local".to_owned(), |peer| peer.to_string());

@@ -146,7 +146,7 @@ async fn run(roots: Roots, options: &ServerOptions, ready: impl FnOnce(&str)) ->
         let (certificate, key) =
             options.identity.as_ref().ok_or_else(|| Error::invalid("TLS needs a certificate and its key"))?;
         let tls = ServerTlsConfig::new().identity(Identity::from_pem(certificate, key));
-        server = server.tls_config(tls).map_err(|error| Error::invalid(told(&error)))?;
+        server = server.tls_config(tls).map_err(|error| Error::invalid(error_chain(&error)))?;
     }
     let (stop, stopped) = tokio::sync::watch::channel(false);
     let mut asked = stopped.clone();
@@ -165,11 +165,11 @@ async fn run(roots: Roots, options: &ServerOptions, ready: impl FnOnce(&str)) ->
             }
         }
     };
-    ended.map_err(|error| Error::new(ErrorKind::Io, told(&error)))
+    ended.map_err(|error| Error::new(ErrorKind::Io, error_chain(&error)))
 }
 
 /// Returns an error message with its causes.
-fn told(error: &dyn std::error::Error) -> String {
+fn error_chain(error: &dyn std::error::Error) -> String {
     let mut message = error.to_string();
     let mut cause = error.source();
     while let Some(deeper) = cause {

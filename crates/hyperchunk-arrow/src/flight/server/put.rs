@@ -465,24 +465,26 @@ fn append(put: &PutRequest, path: &Path, batches: &mut Batches) -> Result<Value>
         path.get(..parent) == Some(folder.as_bytes())
     });
     let count = within.count();
-    let chosen = schema.fields().iter().map(|field| {
+    let column_definitions = schema.fields().iter().map(|field| {
         let path = column_path(put, field)?;
         let found = definitions.iter().find(|(known, _)| known == path.as_bytes());
         found
             .map(|(_, definition)| definition.clone())
             .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("the store has no dataset {path:?}")))
     });
-    let chosen = chosen.collect::<Result<Vec<_>>>()?;
+    let column_definitions = column_definitions.collect::<Result<Vec<_>>>()?;
     columns(&schema)?;
-    if chosen.len() != count {
-        let message =
-            format!("the table has {count} columns and {} came: they would differ in length", chosen.len());
+    if column_definitions.len() != count {
+        let message = format!(
+            "the table has {count} columns and {} came: they would differ in length",
+            column_definitions.len()
+        );
         return Err(Error::invalid(message));
     }
     let mut options = WriterOptions::default();
     options.statistics = true;
     options.known = known;
-    let stored = StoreTable::new(LogWriter::create(path, &options)?, &chosen, &schema)?;
+    let stored = StoreTable::new(LogWriter::create(path, &options)?, &column_definitions, &schema)?;
     let (rows, ticket) = all(&stored, batch, batches)?;
     finish(path, ticket, rows)
 }

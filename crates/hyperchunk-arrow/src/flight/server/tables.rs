@@ -98,9 +98,9 @@ impl RequestedTable {
             let mut scan = self.table.slice(rows)?.scan(&first, &wanted)?;
             while let Some(part) = scan.next_part()? {
                 done += part.first().num_rows() as u64;
-                let chosen = predicate.evaluate(part.first())?;
+                let mask = predicate.evaluate(part.first())?;
                 // Other columns are not read for parts without matching rows.
-                give(part.filter(Some(&chosen))?, done)?;
+                give(part.filter(Some(&mask))?, done)?;
             }
         }
         Ok(())

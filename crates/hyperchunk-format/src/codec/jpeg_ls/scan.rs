@@ -232,8 +232,8 @@ impl<'a> Scan<'a> {
         let k = parameter(context.count, context.sizes);
         let code = self.golomb(k, self.coding.limit)?;
         let error = (code >> 1) ^ -(code & 1);
-        let turned = self.coding.near == 0 && k == 0 && 2 * context.bias <= -context.count;
-        let error = if turned { !error } else { error };
+        let inverted = self.coding.near == 0 && k == 0 && 2 * context.bias <= -context.count;
+        let error = if inverted { !error } else { error };
         let short = i32::try_from(error).ok().filter(|_| error.abs() <= MAX_ERROR);
         let Some(short) = short else { return Err(damaged("a JPEG-LS error that is too large")) };
         if let Some(context) = self.contexts.get_mut(index) {

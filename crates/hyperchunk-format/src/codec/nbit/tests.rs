@@ -1,5 +1,5 @@
 use super::*;
-use crate::codec::testing::{Dice, Packer, decoded, encoded, hex, hurt};
+use crate::codec::testing::{Dice, Packer, check_damaged, decoded, encoded, hex};
 
 /// Parameters; stored by libhdf5; decoded by libhdf5.
 const SAMPLES: &[(&[u32], &str, &str)] = &[
@@ -177,6 +177,6 @@ fn damage() {
     let deep: Vec<u32> = [404, 0, 1].into_iter().chain([2, 8].repeat(200)).chain([9]).collect();
     check(&deep, 8, ErrorKind::Limit);
     for (parameters, stored, bytes) in SAMPLES {
-        hurt(&NBit, &hex(stored), parameters, hex(bytes).len());
+        check_damaged(&NBit, &hex(stored), parameters, hex(bytes).len());
     }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::codec::testing::{Dice, Packer, decoded, encoded, hex, hurt};
+use crate::codec::testing::{Dice, Packer, check_damaged, decoded, encoded, hex};
 
 /// Pads to twenty parameters, which the filter always has.
 fn parameters(first: &[u32]) -> Vec<u32> {
@@ -140,7 +140,7 @@ fn damage() {
     wide[0] = 33;
     check(&parameters(SAMPLES[2].0), &wide, 36, wrong);
     for (first, stored, bytes) in SAMPLES {
-        hurt(&ScaleOffset, &hex(stored), &parameters(first), hex(bytes).len());
+        check_damaged(&ScaleOffset, &hex(stored), &parameters(first), hex(bytes).len());
     }
 }
 

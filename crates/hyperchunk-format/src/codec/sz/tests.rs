@@ -1,7 +1,7 @@
 //! Chunks written by SZ 2.1.12.
 
 use super::Sz;
-use crate::codec::sample::{Sample, check, hurt};
+use crate::codec::sample::{Sample, check, check_damaged};
 use crate::codec::testing::decoded;
 use crate::{Error, ErrorKind};
 
@@ -15,7 +15,7 @@ fn values_are_the_library_s_own() {
 fn damage_inside() {
     for sample in SAMPLES {
         if let Some(unpacked) = super::unpack(&sample.stored(), 1 << 20).unwrap() {
-            hurt(&Sz, sample, &unpacked, |unpacked| zstd::bulk::compress(&unpacked, 1).unwrap());
+            check_damaged(&Sz, sample, &unpacked, |unpacked| zstd::bulk::compress(&unpacked, 1).unwrap());
         }
     }
 }

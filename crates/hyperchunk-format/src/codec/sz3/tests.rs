@@ -1,7 +1,7 @@
 //! Chunks written by SZ3 3.1.7.
 
 use super::Sz3;
-use crate::codec::sample::{Sample, check, hurt};
+use crate::codec::sample::{Sample, check, check_damaged};
 use crate::codec::testing::decoded;
 use crate::{Error, ErrorKind};
 
@@ -18,7 +18,7 @@ fn damage_inside() {
         let (rest, size) = stored.split_last_chunk::<4>().unwrap();
         let (packed, configuration) = rest.split_at(rest.len() - u32::from_le_bytes(*size) as usize);
         let unpacked = zstd::bulk::decompress(&packed[8..], 1 << 20).unwrap();
-        hurt(&Sz3, sample, &unpacked, |unpacked| {
+        check_damaged(&Sz3, sample, &unpacked, |unpacked| {
             let packed = zstd::bulk::compress(&unpacked, 1).unwrap();
             [&(unpacked.len() as u64).to_le_bytes(), &packed[..], configuration, size].concat()
         });

@@ -1,5 +1,5 @@
 use super::*;
-use crate::codec::testing::{Dice, Packer, decoded, encoded, hex, hurt};
+use crate::codec::testing::{Dice, Packer, check_damaged, decoded, encoded, hex};
 
 /// Converts values to integers of `size` bytes in a byte order.
 fn integers(values: impl Iterator<Item = u64>, size: usize, order: Order) -> Vec<u8> {
@@ -230,6 +230,6 @@ fn damage() {
     check(&raw, &[&[2, 0, 0, 0, 0b0001_0000][..], &[0; 12], &[1; 9]].concat(), 2, wrong);
     check(&raw, &[2, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0], 2, wrong);
     for (numbers, stored, bytes) in samples() {
-        hurt(&Szip, &stored, numbers, bytes.len());
+        check_damaged(&Szip, &stored, numbers, bytes.len());
     }
 }

@@ -106,7 +106,7 @@ pub fn in_a_row(image: Image<'_>, map: &ChunkMap<'_>) -> Result<Option<Range<u64
     let counts: Vec<u64> = counts.collect();
     let places = counts.iter().copied().fold(1, u64::saturating_mul);
     let leaves = btree_v1::leaves(image, *root, map.chunked, &counts)?;
-    Ok(row::stretch(&leaves, places))
+    Ok(row::contiguous_range(&leaves, places))
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ const MARGIN_CHUNKS: u64 = 3;
 
 /// Returns the file range of `places` chunks, if the distance of each leaf to the next matches the size of
 /// the chunks between them. The first two leaves are created at the same time, so at least three are needed.
-pub(super) fn stretch(leaves: &[Leaf], places: u64) -> Option<Range<u64>> {
+pub(super) fn contiguous_range(leaves: &[Leaf], places: u64) -> Option<Range<u64>> {
     let [zeroth, first, .., last] = leaves else { return None };
     if zeroth.first != 0 {
         return None;
@@ -71,7 +71,7 @@ mod tests {
     #[track_caller]
     fn check(places: u64, size: u64, gap: u64, expected: bool) {
         let (leaves, there) = written(places, size, gap);
-        let found = stretch(&leaves, places);
+        let found = contiguous_range(&leaves, places);
         assert_eq!(found.is_some(), expected, "{places} {size} {gap}");
         if let Some(found) = found {
             assert!(found.start <= there.start && there.end - gap <= found.end, "{found:?} {there:?}");
@@ -100,7 +100,7 @@ mod tests {
         check(500, 10_000, 90_000, false);
         let leaf = |first, address| Leaf { first, size: 1000, address };
         let row = [leaf(0, 64_000), leaf(57, 66_096), leaf(114, 123_096)];
-        assert!(stretch(&row, 130).is_some());
+        assert!(contiguous_range(&row, 130).is_some());
         for damaged in [
             [leaf(1, 64_000), leaf(57, 66_096), leaf(114, 123_096)],
             [leaf(0, 64_000), leaf(114, 66_096), leaf(57, 123_096)],
@@ -108,8 +108,8 @@ mod tests {
             [leaf(0, 64_000), leaf(57, 66_096), leaf(57, 66_096)],
             [leaf(0, u64::MAX), leaf(57, u64::MAX - 57_000), leaf(114, u64::MAX)],
         ] {
-            assert_eq!(stretch(&damaged, 130), None, "{damaged:?}");
+            assert_eq!(contiguous_range(&damaged, 130), None, "{damaged:?}");
         }
-        assert_eq!(stretch(&[], 130), None);
+        assert_eq!(contiguous_range(&[], 130), None);
     }
 }

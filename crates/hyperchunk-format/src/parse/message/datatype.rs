@@ -192,7 +192,7 @@ impl<'a> Parser<'_, 'a> {
             }
             members.push(Member { name: name.into(), offset, datatype });
         }
-        self.check_apart(&members)?;
+        self.check_overlap(&members)?;
         Ok(Class::Compound { members })
     }
 
@@ -211,7 +211,7 @@ impl<'a> Parser<'_, 'a> {
         Ok(dims.to_vec())
     }
 
-    fn check_apart(&self, members: &[Member]) -> Result<()> {
+    fn check_overlap(&self, members: &[Member]) -> Result<()> {
         let mut places: Vec<(u64, u64)> = members
             .iter()
             .map(|member| (member.offset, member.offset.saturating_add(member.datatype.size)))
