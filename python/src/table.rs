@@ -195,10 +195,10 @@ impl Table {
     /// uses; None if it is not supported.
     fn predicate_of_expression(&self, written: &[u8]) -> Option<(String, Vec<String>)> {
         let schema = self.0.schema();
-        let found = Predicate::of_expression(written, &schema)?;
-        let bytes_scanned = found.columns();
+        let found = Predicate::from_expression(written, &schema)?;
+        let columns = found.columns();
         let names = schema.fields().iter().map(|field| field.name());
-        let names = names.filter(|name| bytes_scanned.contains(name.as_str())).cloned().collect();
+        let names = names.filter(|name| columns.contains(name.as_str())).cloned().collect();
         Some((found.to_json().to_string(), names))
     }
 

@@ -136,7 +136,7 @@ def test_the_command_analyses_and_asks(tmp_path: Path) -> None:
     assert "4 zones of 1 datasets" in run("analyze", path)
     made = json.loads(run("analyze", path, "/a", "--json"))
     assert made["datasets"] == [{"path": "/a", "zones": 4}]
-    assert made["looked_at"] == 8000
+    assert made["bytes_scanned"] == 8000
     assert "5:10, 50:100" in run("store", "query", path, "/a", "value > 990")
     assert "999 at [9, 99]" in run("store", "query", path, "/a", "--top", "1")
     assert "4 zones" in run("store", "zones", path, "/a")

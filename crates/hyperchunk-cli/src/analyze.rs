@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         progress.get_or_insert_with(|| Progress::new(total)).add(bytes);
     })?;
     drop(progress);
-    for (path, error) in &analyzed.left {
+    for (path, error) in &analyzed.skipped {
         crate::print_message(&format!("warning: {}: left out: {}", describe::name(path), error.message()));
     }
     let place = analyzed.save(&file)?;
@@ -57,7 +57,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
             "{}",
             serde_json::json!({
                 "zones": place.display().to_string(), "bytes": analyzed.bytes.len(), "datasets": datasets,
-                "looked_at": analyzed.bytes_scanned, "left_out": analyzed.skipped.len(),
+                "bytes_scanned": analyzed.bytes_scanned, "left_out": analyzed.skipped.len(),
             })
         );
         return Ok(());

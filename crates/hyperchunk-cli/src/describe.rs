@@ -222,7 +222,7 @@ pub(crate) fn small_integer(datatype: &Datatype, bytes: &[u8]) -> Option<String>
 }
 
 /// Returns the number of a release of HDF5.
-pub(crate) fn release(oldest: Oldest) -> &'static str {
+pub(crate) fn release(oldest: LibVersion) -> &'static str {
     match oldest {
         LibVersion::V18 => "1.8",
         LibVersion::V110 => "1.10",

@@ -70,7 +70,7 @@ pub struct Indexed {
     /// Path of the index, if one was written.
     pub path: Option<PathBuf>,
     /// The index, and errors of objects that it leaves out.
-    pub built: Built,
+    pub built: NewIndex,
     /// Objects that references cannot describe: path and reason.
     pub left: BTreeSet<(Vec<u8>, String)>,
 }

@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
     /// request brings all of it.
     #[arg(long, value_enum, default_value = "plain")]
     layout: Layout,
-    /// Oldest version of HDF5 that must be able to read OUT. auto: the oldest that can hold the contents.
+    /// LibVersion version of HDF5 that must be able to read OUT. auto: the oldest that can hold the contents.
     #[arg(long, value_enum, default_value = "auto")]
     libver: Version,
     /// Group of OUT that IN becomes: one for all files, or one for each. Without it, a single IN becomes the
@@ -276,7 +276,7 @@ fn report(out: &str, read: u64, packed: &PackReport, verified: Option<&VerifyRep
         many(packed.groups as u64, "group"),
         many(packed.attributes, "attribute")
     );
-    if packed.oldest > Oldest::V18 {
+    if packed.oldest > LibVersion::V18 {
         say!("  readable by HDF5 {} and later", describe::release(packed.oldest));
     }
     if let Some(page) = packed.page {

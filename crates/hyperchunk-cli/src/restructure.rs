@@ -133,7 +133,7 @@ fn order(text: &str) -> Result<Order, String> {
 }
 
 fn size(text: &str) -> Result<u64, String> {
-    let size = restructure::bytes_of(text).filter(|size| *size > 0);
+    let size = restructure::parse_byte_count(text).filter(|size| *size > 0);
     size.ok_or_else(|| "expected a number of bytes such as 64MiB".into())
 }
 
@@ -200,7 +200,13 @@ fn display(path: &Path) -> String {
 }
 
 /// Does a share of the tasks, with a progress bar.
-fn share(job: &Job, part: u64, of: u64, threads: usize, wait: Duration) -> Result<Worked, hyperchunk::Error> {
+fn share(
+    job: &Job,
+    part: u64,
+    of: u64,
+    threads: usize,
+    wait: Duration,
+) -> Result<WorkReport, hyperchunk::Error> {
     let passes = job.plan().passes.len() as u64;
     let progress = Mutex::new(Progress::new(job.bytes().saturating_mul(passes) / of));
     let each = |bytes| progress.lock().unwrap_or_else(PoisonError::into_inner).add(bytes);

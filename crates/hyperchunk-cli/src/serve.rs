@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     options.token = match &arguments.token_file {
         Some(path) => Some(Token::read(path)?),
         None if arguments.no_token => None,
-        None => Some(Token::of_environment()?.ok_or(
+        None => Some(Token::from_environment()?.ok_or(
             "cannot serve without a token; use --token-file or $HYPERCHUNK_TOKEN, or --no-token \
              for this machine only",
         )?),

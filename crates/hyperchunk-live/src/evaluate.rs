@@ -56,7 +56,7 @@ pub(crate) fn plan_chunk(dataset: &Dataset, stub: &[u8]) -> Result<(Stub, Arc<Pl
 }
 
 /// Parses the stub in a chunk, or creates one for a chunk of HDF5-UDF.
-fn noted(dataset: &Dataset, bytes: &[u8]) -> Result<(Stub, Option<LegacyDataset>)> {
+fn parse_stub(dataset: &Dataset, bytes: &[u8]) -> Result<(Stub, Option<LegacyDataset>)> {
     if is_legacy(bytes) && plan::client_data(dataset).is_some_and(<[u32]>::is_empty) {
         let legacy = LegacyDataset::parse(bytes)?;
         let chunk = vec![0; dataset.dims().len()];

@@ -156,7 +156,7 @@ pub(crate) fn number(datatype: &Datatype) -> Option<(Kind, ElementType)> {
             Some((if bools { Kind::Bool } else { kind }, element))
         }
         _ => {
-            let (element, _) = crate::inputs::in_memory(datatype).ok()?;
+            let (element, _) = crate::inputs::memory_type(datatype).ok()?;
             element.number().map(|number| (Kind::from_element(number), number))
         }
     }

@@ -191,9 +191,9 @@ impl Plan {
         let mut slots = vec![output(&record.output)];
         let mut constant = true;
         for input in &record.inputs {
-            sources::check(file, record, input).map_err(|error| about_input(&error, input))?;
+            sources::check(file, record, input).map_err(|error| name_input(&error, input))?;
             if record.find_attribute(input).is_some() {
-                crate::attributes::open(file, record, input).map_err(|error| about_input(&error, input))?;
+                crate::attributes::open(file, record, input).map_err(|error| name_input(&error, input))?;
                 let source = Source::Copied(record.part_bytes(input, true));
                 slots.push(JobSlot { name: input.name.clone(), datatype: input.datatype.clone(), source });
                 continue;
@@ -297,7 +297,7 @@ pub(crate) fn state(m: &Metadata) -> State {
 
 /// Returns the verified record of a dataset, and its signer.
 fn verified(dataset: &Dataset, stub: &Stub) -> Result<(Record, Option<Fingerprint>)> {
-    let bytes = record_of(dataset)?;
+    let bytes = read_record(dataset)?;
     if RecordDigest::compute(&bytes) != stub.record {
         let message = "its record is not the one that its chunks were made for: it was changed";
         return fail(ErrorKind::Invalid, message);
@@ -308,7 +308,7 @@ fn verified(dataset: &Dataset, stub: &Stub) -> Result<(Record, Option<Fingerprin
 }
 
 /// Converts a dataset of HDF5-UDF to a record; also returns its signer.
-fn of_legacy(dataset: &Dataset, legacy: &LegacyDataset) -> Result<(Record, Option<Fingerprint>)> {
+fn record_from_legacy(dataset: &Dataset, legacy: &LegacyDataset) -> Result<(Record, Option<Fingerprint>)> {
     // Files are not inspected further before their signer is known to be trusted.
     legacy.profile()?;
     let file = dataset.object().file();
@@ -329,8 +329,8 @@ pub(crate) fn name_input(error: &Error, input: &Slot) -> Error {
 }
 
 /// Returns the bytes of the record, from the first chunk after its stub, or from an attribute.
-fn record_of(dataset: &Dataset) -> Result<Vec<u8>> {
-    if let Some(note) = dataset.first_note().map_err(|error| of_function(&error))?
+fn read_record(dataset: &Dataset) -> Result<Vec<u8>> {
+    if let Some(note) = dataset.first_note().map_err(|error| to_udf_error(&error))?
         && let Ok((Stub { place: RecordLocation::Chunk, .. }, Some(record))) = Stub::split(&note)
     {
         return Ok(record.to_vec());

@@ -70,7 +70,7 @@ pub(crate) fn read(
     let sizes: Vec<u64> = found
         .pieces
         .iter()
-        .map(|chunk| chunk.range.as_ref().map_or(0, |range| range.end.saturating_sub(range.start)))
+        .map(|piece| piece.range.as_ref().map_or(0, |range| range.end.saturating_sub(range.start)))
         .collect();
     let mut stored = StoredBlock {
         chunk: found.extent.clone(),
@@ -80,12 +80,12 @@ pub(crate) fn read(
         chunks: found
             .pieces
             .iter()
-            .map(|chunk| StoredChunk {
-                bytes: chunk.range.as_ref().map(|_| 0..0),
-                mask: chunk.mask,
-                from: chunk.from.clone(),
-                to: chunk.to.clone(),
-                count: chunk.count.clone(),
+            .map(|piece| StoredChunk {
+                bytes: piece.range.as_ref().map(|_| 0..0),
+                mask: piece.mask,
+                from: piece.from.clone(),
+                to: piece.to.clone(),
+                count: piece.count.clone(),
             })
             .collect(),
     };

@@ -38,8 +38,8 @@ pub(crate) fn read(
     let size = usize::try_from(stored.size).map_err(|_| over())?.max(1);
     let count =
         usize::try_from(byte_size(shape, &slot.datatype)).map_err(|_| over())? / element.size().max(1);
-    let mut pieces = Vec::new();
-    place(&element, &stored, 0, 0, &mut pieces)?;
+    let mut parts = Vec::new();
+    collect_parts(&element, &stored, 0, 0, &mut parts)?;
     let mut texts = VlenStrings::new(&element, byte_size(shape, &slot.datatype), limit, over)?;
     let wanted = count.checked_mul(size).filter(|&bytes| bytes as u64 <= limit).ok_or_else(over)?;
     let mut handles = Vec::new();

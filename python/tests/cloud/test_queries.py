@@ -72,7 +72,7 @@ def answer(done: subprocess.CompletedProcess[str]) -> dict[str, object]:
 def test_the_commands_analyse_and_ask(values: np.ndarray, run: Command, proxy: s3server.Proxy, cache: Path) -> None:
     assert "hyperchunk analyze" in run("store", "query", URL, "/ocean/h", "value > 6").stderr
     made = answer(run("analyze", URL, "--json"))
-    assert made["looked_at"] == 2 * values.nbytes + 2 * 1_600_000
+    assert made["bytes_scanned"] == 2 * values.nbytes + 2 * 1_600_000
     place = Path(str(made["zones"]))
     assert (place.parent, place.suffix) == (cache, ".hczones")
     whole = proxy.stats()["bytes"]

@@ -232,7 +232,7 @@ def test_the_command_finds_values(tmp_path: Path) -> None:
     found = json.loads(run_command("query", path, "a", "value > 5", "--box", "0:3, 7", "--json"))
     assert found["boxes"] == [{"start": [0, 7], "count": [3, 1]}]
     top = json.loads(run_command("query", path, "/a", "--top", "2", "--by", "min", "--json"))
-    assert [shard["index"] for shard in top["shards"]] == [[0, 0], [10, 0]]
+    assert [zone["index"] for zone in top["zones"]] == [[0, 0], [10, 0]]
     assert "3999 at [39, 99]" in run_command("query", path, "/a", "--top", "1")
     picture = run_command("zones", path, "/a")
     assert "4 zones" in picture

@@ -78,7 +78,7 @@ pub fn fix_to(
 
 /// Plans a copy in which columns are contiguous, after a user block with room for the Arrow schema.
 fn planned(file: &File, path: &Path, options: &FixOptions) -> Result<PackPlan> {
-    let group_path = group_of(file, path, options)?;
+    let group_path = find_group(file, path, options)?;
     let group = file.root()?.group()?.get(group_path.as_bytes())?;
     let mut pack = PackOptions::default();
     pack.replace = options.replace;
@@ -98,8 +98,8 @@ fn planned(file: &File, path: &Path, options: &FixOptions) -> Result<PackPlan> {
     let message = batch::message(0, &types, 0, 0)?.len();
     let schema = schema_message(&dual_schema(fields.clone(), &group_path))?.len();
     let needed = (MAGIC.len() + schema + message + 64) as u64;
-    pack.user_block = Some(needed.max(PAGE).next_power_of_two());
-    (pack.lasting, pack.alignment) = (true, if big { PAGE } else { ALIGNMENT });
+    pack.user_block = Some(needed.max(PAGE_BYTES).next_power_of_two());
+    (pack.lasting, pack.alignment) = (true, if big { PAGE_BYTES } else { ALIGNMENT_BYTES });
     PackPlan::new(vec![Input { file: file.clone(), into: String::new() }], pack)
 }
 

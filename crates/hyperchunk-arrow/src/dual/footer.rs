@@ -211,10 +211,10 @@ fn follow(bytes: &[u8], table: usize, number: usize) -> Result<Option<usize>> {
 
 impl Companion for Footer {
     fn plan(&self) -> Result<Plan> {
-        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let group = said.group.0.ok_or_else(|| Error::invalid("a footer without a group"))?;
-        let draft = Draft::new(said)?;
-        let columns = draft.said.columns.iter().zip(&draft.descriptions);
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let group = state.group.0.ok_or_else(|| Error::invalid("a footer without a group"))?;
+        let draft = Draft::new(state)?;
+        let columns = draft.state.columns.iter().zip(&draft.descriptions);
         let mut sealed: Vec<SealedObject> = columns
             .map(|((object, _), description)| SealedObject {
                 object: *object,
@@ -222,7 +222,7 @@ impl Companion for Footer {
                 behind: description.behind.len() as u64,
             })
             .collect();
-        for ((object, _), behind) in draft.said.above.iter().zip(draft.behind()) {
+        for ((object, _), behind) in draft.state.above.iter().zip(draft.bytes_after_groups()) {
             sealed.push(SealedObject { object: *object, remainder: 0, behind: behind.len() as u64 });
         }
         // It needs no alignment: the file ends where it ends.

@@ -81,8 +81,8 @@ impl Scan {
     /// # Errors
     /// If they cannot be read.
     pub fn next_part(&mut self) -> Result<Option<ScanPart>> {
-        let Some((slab, first)) = self.batches.next_of(&self.first.0)? else { return Ok(None) };
-        self.bytes_scanned.fetch_add(self.first.0.bytes_of(first.num_rows()), Ordering::Relaxed);
+        let Some((slab, first)) = self.batches.next_for(&self.first.0)? else { return Ok(None) };
+        self.bytes_scanned.fetch_add(self.first.0.dataset_bytes(first.num_rows()), Ordering::Relaxed);
         Ok(Some(ScanPart {
             first,
             slab,
@@ -143,8 +143,8 @@ impl ScanPart {
             return Ok(RecordBatch::new_empty(Arc::clone(&self.schema)));
         }
         let mask = mask.filter(|_| count < rows);
-        let others = self.others.make(&self.slab)?;
-        self.bytes_scanned.fetch_add(self.others.bytes_of(rows), Ordering::Relaxed);
+        let others = self.others.compute(&self.slab)?;
+        self.bytes_scanned.fetch_add(self.others.dataset_bytes(rows), Ordering::Relaxed);
         let column = |(is_first, number): &(bool, usize)| {
             let from = if *is_first { &self.first } else { &others };
             Arc::clone(from.column(*number))

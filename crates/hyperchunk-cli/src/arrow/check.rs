@@ -23,7 +23,7 @@ When an HDF5 program changes values in place, both sides have them. After any ot
 that read Arrow find no Arrow file, until `hyperchunk arrow fix`.";
 
 /// Returns the result of a check as JSON.
-pub(super) fn as_json(checked: &Checked) -> serde_json::Value {
+pub(super) fn as_json(checked: &CheckReport) -> serde_json::Value {
     json!({
         "current": checked.is_current(),
         "problems": checked.problems,
@@ -37,7 +37,7 @@ pub(super) fn as_json(checked: &Checked) -> serde_json::Value {
 }
 
 /// Prints the result of a check as text.
-pub(super) fn say(shown: &str, checked: &Checked) {
+pub(super) fn say(shown: &str, checked: &CheckReport) {
     let group = escape(checked.group.as_deref().unwrap_or("/"), 2000);
     say!(
         "{shown}: HDF5 and Arrow: {} columns of {group}, {} rows in {} row groups",

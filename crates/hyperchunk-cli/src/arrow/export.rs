@@ -165,7 +165,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
             [] => {
                 return Err("cannot export to a file: the group has no datasets; use a folder".into());
             }
-            _ => Export::of_columns(&target.object, arguments.options()).map_err(|error| {
+            _ => Export::from_columns(&target.object, arguments.options()).map_err(|error| {
                 format!("{error}; name one dataset (FILE:/OBJECT), or export to a folder")
             })?,
         };

@@ -182,7 +182,7 @@ fn each_slab(
     let mut printer = Printer::new(dataset.object().file(), dataset.datatype(), style)?;
     let mut buffer = Vec::new();
     let size = usize::try_from(size).map_err(|_| Error::limit("larger than the address space"))?.max(1);
-    let slabs: Box<dyn Iterator<Item = Choice>> = match part {
+    let slabs: Box<dyn Iterator<Item = Selection>> = match part {
         Some(axes) => Box::new(slabs_of(dataset, axes.to_vec(), READ_BYTES)),
         None => Box::new(slabs(dataset, READ_BYTES)),
     };

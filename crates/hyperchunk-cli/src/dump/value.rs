@@ -229,7 +229,7 @@ const MAX_LISTED_COORDINATES: usize = 4096;
 
 /// Adds a selection in the format of `h5dump`: blocks by their first and last corner, points by their
 /// coordinates.
-fn add_selection(text: &mut String, selection: &Selection) {
+fn add_selection(text: &mut String, selection: &StoredSelection) {
     let point = |coordinates: &[u64]| {
         let coordinates: Vec<String> = coordinates.iter().map(u64::to_string).collect();
         format!("({})", coordinates.join(","))
@@ -240,14 +240,14 @@ fn add_selection(text: &mut String, selection: &Selection) {
             text.push_str(" {all}");
             return;
         }
-        Selection::Points { rank, coordinates } if coordinates.len() > MAX_LISTED_COORDINATES => {
+        StoredSelection::Points { rank, coordinates } if coordinates.len() > MAX_LISTED_COORDINATES => {
             let _ = write!(text, " {{{} points}}", coordinates.len() / (*rank).max(1));
             return;
         }
         StoredSelection::Points { rank, coordinates } => {
             coordinates.chunks_exact((*rank).max(1)).map(point).collect()
         }
-        Selection::Blocks { rank, corners } if corners.len() > MAX_LISTED_COORDINATES => {
+        StoredSelection::Blocks { rank, corners } if corners.len() > MAX_LISTED_COORDINATES => {
             let _ = write!(text, " {{{} blocks}}", corners.len() / (2 * rank).max(1));
             return;
         }

@@ -8,8 +8,8 @@ use hyperchunk::restructure::cut;
 use hyperchunk::store::analysis_values::{Number, Pairs, Value};
 use hyperchunk::store::commit::{CommitOptions, commit};
 use hyperchunk::store::{KnownStore, LogWriter, Ticket, WriterOptions};
-use hyperchunk_live::observe::summary::{self, Listed};
-use hyperchunk_live::observe::{Analysis, Backfill, Making, backend, make};
+use hyperchunk_live::observe::summary::{self, AnalysisEntry};
+use hyperchunk_live::observe::{Analysis, AnalysisOptions, Backfill, backend, make};
 use hyperchunk_udf::escape::escape;
 use hyperchunk_udf::record::{Declaration, Failure};
 use serde_json::{Value as Json, json};
@@ -72,7 +72,7 @@ pub(super) fn list(arguments: &List) -> Outcome {
     Ok(())
 }
 
-fn listed_json(listed: &Listed) -> Json {
+fn listed_json(listed: &AnalysisEntry) -> Json {
     let mut row = json!({ "id": listed.known.analysis.to_string(), "runs": listed.known.runs });
     let more = match &listed.analysis {
         Err(error) => json!({ "damage": error.to_string() }),
@@ -141,7 +141,7 @@ pub(super) fn results(arguments: &Results) -> Outcome {
                     "writer": group.writer.to_string(), "epoch": group.epoch, "boxes": group.found.len(),
                     "values": merged.as_ref().map(to_json),
                 })).collect::<Vec<_>>(),
-                "boxes": boxes.collect::<Vec<_>>(), "looked_at": summary.results.bytes_scanned,
+                "boxes": boxes.collect::<Vec<_>>(), "bytes_scanned": summary.results.bytes_scanned,
             })
         });
         say!("{}", Json::Array(rows.collect()));

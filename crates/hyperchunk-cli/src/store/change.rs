@@ -146,7 +146,7 @@ fn commit_with(path: &Path, remote: &StoreOptions, options: &CommitOptions, as_j
 }
 
 /// Prints the logs that were set aside; an error if any data in them are not committed.
-fn tell_set_aside(set_aside: &[SetAside]) -> Outcome {
+fn tell_set_aside(set_aside: &[DeferredLog]) -> Outcome {
     let mut missing = None;
     for aside in set_aside {
         if aside.has_data {

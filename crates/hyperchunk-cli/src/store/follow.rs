@@ -7,7 +7,7 @@ use crate::source::SourceOptions;
 use clap::Args;
 use hyperchunk::model::ObjectKind;
 use hyperchunk::query::Predicate;
-use hyperchunk::store::follow::{Follow as StandingQuery, Polled, Seen};
+use hyperchunk::store::follow::{FlushedMatches, Follow as StandingQuery, PollReport};
 use hyperchunk::walk::{Found, Next};
 use hyperchunk::{File, OpenOptions};
 use hyperchunk_arrow::flight::Signals;
@@ -90,7 +90,7 @@ pub(super) fn follow(arguments: &Follow) -> Outcome {
     let signals = Signals::listen();
     let end = arguments.timeout.and_then(|time| Instant::now().checked_add(time));
     let mut standing = StandingQuery::new(&arguments.file, &path, predicate)?;
-    let (mut found, mut looked_at) = (0_u64, 0_u64);
+    let (mut found, mut bytes_scanned) = (0_u64, 0_u64);
     let ended = loop {
         let polled = standing.poll()?;
         bytes_scanned = bytes_scanned.saturating_add(polled.bytes_scanned);
@@ -98,25 +98,25 @@ pub(super) fn follow(arguments: &Follow) -> Outcome {
             found = found.saturating_add(show(seen, arguments));
         }
         let late = end.is_some_and(|end| Instant::now() >= end);
-        if let Some(ended) = end_reason(&polled, arguments, late, signals.came()) {
+        if let Some(ended) = end_reason(&polled, arguments, late, signals.received()) {
             break ended;
         }
         // A poll reads a limited amount, so more may be waiting.
-        let wait = if polled.looked_at > 0 { Duration::ZERO } else { arguments.interval };
+        let wait = if polled.bytes_scanned > 0 { Duration::ZERO } else { arguments.interval };
         let left = end.map_or(wait, |end| wait.min(end.saturating_duration_since(Instant::now())));
         if signals.wait_for(left) {
             break EndReason::Asked;
         }
     };
     if arguments.json {
-        say!("{}", json!({ "ended": ended.word(), "found": found, "looked_at": bytes_scanned }));
+        say!("{}", json!({ "ended": ended.word(), "found": found, "bytes_scanned": bytes_scanned }));
     } else {
-        say!("{found} values, {} read ({})", bytes(looked_at), ended.word());
+        say!("{found} values, {} read ({})", bytes(bytes_scanned), ended.word());
     }
     Ok(())
 }
 
-fn end_reason(polled: &Polled, arguments: &Follow, late: bool, asked: bool) -> Option<EndReason> {
+fn end_reason(polled: &PollReport, arguments: &Follow, late: bool, asked: bool) -> Option<EndReason> {
     match () {
         () if asked => Some(EndReason::Asked),
         () if arguments.once && !polled.seen.is_empty() => Some(EndReason::Found),
@@ -127,7 +127,7 @@ fn end_reason(polled: &Polled, arguments: &Follow, late: bool, asked: bool) -> O
 }
 
 /// Prints the matches of a write; returns their number.
-fn show(seen: &Seen, arguments: &Follow) -> u64 {
+fn show(seen: &FlushedMatches, arguments: &Follow) -> u64 {
     let numbers = seen.numbers();
     let count = numbers.len();
     let rank = seen.indices.len() / count.max(1);

@@ -158,7 +158,7 @@ pub(super) fn query(arguments: &Query) -> Outcome {
     if arguments.target.json {
         let boxes: Vec<Value> = answer.boxes.iter().map(pair).collect();
         let mut all = json!({
-            "boxes": boxes, "looked_at": bytes_scanned, "left": answer.bytes_candidate, "unknown": answer.unknown,
+            "boxes": boxes, "bytes_scanned": bytes_scanned, "bytes_candidate": answer.bytes_candidate, "unknown": answer.unknown,
             "total": answer.total,
         });
         if arguments.values.is_some() {
@@ -189,35 +189,40 @@ pub(super) fn query(arguments: &Query) -> Outcome {
     if answer.unknown > 0 {
         say!("{} have no statistics", bytes(answer.unknown));
     }
-    say!("read {} ({})", bytes(looked_at), percent(looked_at, answer.total));
+    say!("read {} ({})", bytes(bytes_scanned), percent(bytes_scanned, answer.total));
     Ok(())
 }
 
 fn top(top: &Top, json: bool) -> Outcome {
     if json {
-        let shards = top.zones.iter().map(|shard: &ZoneStats| {
+        let zones = top.zones.iter().map(|zone: &ZoneStats| {
             json!({
-                "value": number(shard.value), "index": shard.index, "box": pair(&shard.slab),
-                "summary": summary(&shard.statistics), "writer": shard.writer.map(|writer| writer.to_string()),
-                "epoch": shard.epoch,
+                "value": number(zone.value), "index": zone.index, "box": pair(&zone.slab),
+                "summary": summary(&zone.statistics), "writer": zone.writer.map(|writer| writer.to_string()),
+                "epoch": zone.epoch,
             })
         });
-        let shards: Vec<Value> = shards.collect();
-        say!("{}", json!({ "shards": shards, "looked_at": top.bytes_scanned, "total": top.total }));
+        let zones: Vec<Value> = zones.collect();
+        say!("{}", json!({ "zones": zones, "bytes_scanned": top.bytes_scanned, "total": top.total }));
         return Ok(());
     }
-    for shard in &top.zones {
-        let mut line = text(shard.value);
-        if let Some(at) = &shard.index {
+    for zone in &top.zones {
+        let mut line = text(zone.value);
+        if let Some(at) = &zone.index {
             line.push_str(&format!(" at {}", index(at)));
         }
-        line.push_str(&format!(" in {}", range(&shard.slab)));
-        if let (Some(writer), Some(epoch)) = (shard.writer, shard.epoch) {
+        line.push_str(&format!(" in {}", range(&zone.slab)));
+        if let (Some(writer), Some(epoch)) = (zone.writer, zone.epoch) {
             line.push_str(&format!(", writer {writer}, epoch {epoch}"));
         }
         say!("{line}");
     }
-    say!("read {} of {} ({})", bytes(top.looked_at), bytes(top.total), percent(top.looked_at, top.total));
+    say!(
+        "read {} of {} ({})",
+        bytes(top.bytes_scanned),
+        bytes(top.total),
+        percent(top.bytes_scanned, top.total)
+    );
     Ok(())
 }
 

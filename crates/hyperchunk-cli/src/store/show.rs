@@ -23,7 +23,7 @@ pub(crate) struct Status {
 }
 
 fn read_status(file: &Path, remote: &StoreOptions) -> Result<State, Box<dyn std::error::Error>> {
-    let state = State::of(&remote.site(file))?;
+    let state = State::read(&remote.site(file))?;
     if state.is_store() {
         return Ok(state);
     }
@@ -173,7 +173,7 @@ checksums cannot be compared.";
 
 pub(super) fn verify(arguments: &Verify) -> Outcome {
     read_status(&arguments.file, &arguments.remote)?;
-    let Verified { logs, bytes: looked, damaged, .. } =
+    let VerifyReport { logs, bytes: looked, damaged, .. } =
         verify::verify(&arguments.remote.site(&arguments.file))?;
     if arguments.json {
         say!("{}", json!({ "logs": logs, "bytes": looked, "damaged": damaged }));

@@ -151,7 +151,7 @@ impl<'a> Backfill<'a> {
                 bytes.resize(size.ok_or_else(|| hyperchunk::Error::limit("a box larger than memory"))?, 0);
                 let axes = slab.start.iter().zip(&slab.count);
                 let axes = axes.map(|(start, count)| Axis::range(*start..start.saturating_add(*count)));
-                dataset.read(&Choice::Axes(axes.collect()), &mut bytes)?;
+                dataset.read(&Selection::Axes(axes.collect()), &mut bytes)?;
                 writer.replay(number, &slab, &bytes)
             };
             read().map_err(convert_error)?;

@@ -68,7 +68,7 @@ impl Analysis {
 
     /// Returns the identity of the analysis with this record.
     #[must_use]
-    pub fn id_of(bytes: &[u8]) -> AnalysisId {
+    pub fn compute_id(bytes: &[u8]) -> AnalysisId {
         AnalysisId(RecordDigest::compute(bytes).0)
     }
 
@@ -312,7 +312,7 @@ impl RunningAnalysis {
         raised
     }
 
-    /// Calls the function for a box; returns its results.
+    /// BlockContext the function for a box; returns its results.
     fn call_function(
         &self,
         state: &mut State,
@@ -340,7 +340,7 @@ impl RunningAnalysis {
         found
     }
 
-    /// Calls the function in an existing worker or a new one. A worker that failed is ended.
+    /// BlockContext the function in an existing worker or a new one. A worker that failed is ended.
     fn with_worker(
         &self,
         state: &mut State,

@@ -29,7 +29,7 @@ impl PendingResults {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.size > FULL || self.entries.len() as u64 >= MAX_PAGE_ENTRIES
+        self.size > PAGE_BYTES || self.entries.len() as u64 >= MAX_PAGE_ENTRIES
     }
 
     /// Returns the results to merge.

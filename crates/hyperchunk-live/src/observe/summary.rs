@@ -1,7 +1,7 @@
 //! Results of analyses together with the analyses, for display and for programs.
 
-use super::{Analysis, bands, merged};
-use crate::of_function;
+use super::{Analysis, merge, split};
+use crate::to_udf_error;
 use hyperchunk::store::analysis_values::Pairs;
 use hyperchunk::store::results::{self, Results, StoreAnalysis};
 use hyperchunk::store::{AnalysisId, Definition, Manifest, Slab};
@@ -57,8 +57,8 @@ pub fn list(path: &Path, manifest: &Manifest) -> Result<Vec<AnalysisEntry>> {
 }
 
 /// Verifies that the record of the store is valid and belongs to the analysis.
-fn checked(known: &StoreAnalysis) -> Result<Analysis> {
-    if Analysis::id_of(&known.record) != known.analysis {
+fn verify(known: &StoreAnalysis) -> Result<Analysis> {
+    if Analysis::compute_id(&known.record) != known.analysis {
         let message = "the record is not the one that the analysis is named after: it was changed";
         return Err(Error::new(ErrorKind::Invalid, message));
     }

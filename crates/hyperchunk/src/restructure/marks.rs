@@ -90,8 +90,8 @@ mod tests {
         assert_eq!(read(&file, 2, 3).unwrap(), None, "of another layout");
         for at in [0, 9, 17, 31] {
             let mut byte = [0];
-            read_exact_at(&file, 3 * MARK_BYTES + at, &mut byte).unwrap();
-            write_all_at(&file, 3 * MARK_BYTES + at, &[!byte[0]]).unwrap();
+            read_exact_at(&file, 3 * MARK_BYTES as u64 + at, &mut byte).unwrap();
+            write_all_at(&file, 3 * MARK_BYTES as u64 + at, &[!byte[0]]).unwrap();
             assert_eq!(read(&file, 1, 3).unwrap(), None);
             write(&file, 1, 3, Mark::new(77)).unwrap();
         }

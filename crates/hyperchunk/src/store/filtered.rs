@@ -26,7 +26,13 @@ impl LogWriter {
     ///
     /// # Errors
     /// As [`LogWriter::write`]; errors of a filter.
-    pub fn write_filtered(&self, dataset: u32, choice: &Selection, bytes: &[u8], threads: usize) -> Result<()> {
+    pub fn write_filtered(
+        &self,
+        dataset: u32,
+        choice: &Selection,
+        bytes: &[u8],
+        threads: usize,
+    ) -> Result<()> {
         let OwnDataset { definition, dims, .. } = self.dataset(dataset)?;
         let name = |error: Error| error.object(String::from_utf8_lossy(&definition.path));
         let chosen = boxes(choice, &dims).map_err(name)?;

@@ -217,8 +217,9 @@ fn replay(tree: &mut Tree, found: &mut JournalledDatasets, entry: Entry) -> Resu
             tree.add(Node::new(NodeKind::Group(GroupNode::default()), track_order));
         }
         Entry::Datatype(datatype) => {
-            let encoded =
-                oldest_able(LibVersion::V18, LibVersion::V200, |age| message::datatype::encode(&datatype, age));
+            let encoded = oldest_able(LibVersion::V18, LibVersion::V200, |age| {
+                message::datatype::encode(&datatype, age)
+            });
             let fit = encoded.and_then(|(_, encoded)| message_limits::datatype(&encoded));
             let id = tree.add(Node::new(NodeKind::Datatype(datatype), false));
             fit.unwrap_or_else(|error| found.left_out.object(id, &error));
@@ -264,8 +265,9 @@ fn replay(tree: &mut Tree, found: &mut JournalledDatasets, entry: Entry) -> Resu
         }
         Entry::Attribute { object, attribute } => {
             let datatype = &attribute.datatype;
-            let encoded =
-                oldest_able(LibVersion::V18, LibVersion::V200, |age| message::datatype::encode(datatype, age));
+            let encoded = oldest_able(LibVersion::V18, LibVersion::V200, |age| {
+                message::datatype::encode(datatype, age)
+            });
             match encoded.and_then(|(_, encoded)| message_limits::datatype(&encoded)) {
                 Ok(()) => {
                     found.left_out.replace(object, &attribute.name);

@@ -768,7 +768,8 @@ pub(super) fn dataset_node(
             if bytes.is_some_and(|bytes| u32::try_from(bytes).is_err()) && newest >= LibVersion::V200 {
                 needs = LibVersion::V200;
             }
-            let most = if needs.max(oldest) >= LibVersion::V200 { MAX_DATA_BYTES } else { u64::from(u32::MAX) };
+            let most =
+                if needs.max(oldest) >= LibVersion::V200 { MAX_DATA_BYTES } else { u64::from(u32::MAX) };
             let Some(bytes) = bytes.filter(|bytes| *bytes <= most) else {
                 return Err(Error::limit(
                     "chunks of 4 GiB and more: HDF5 before 2.0 cannot read them (libver \"v200\" writes them)",

@@ -107,7 +107,7 @@ impl Location {
     }
 }
 
-/// Decodes percent-encoded text.
+/// DecodeSupport percent-encoded text.
 fn decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

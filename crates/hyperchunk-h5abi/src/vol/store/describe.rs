@@ -286,7 +286,7 @@ impl PlaceholderDataset {
         let plist = PropertyList::copy(slot, plist)?;
         let dims: Vec<u64> = dims.iter().map(|dim| (*dim).max(1)).collect();
         let rank = c_int::try_from(dims.len()).unwrap_or(c_int::MAX);
-        let entry = marker.entry(false);
+        let entry = marker.to_external_file(false);
         let name = CString::new(entry.name.as_bytes()).map_err(|_| ON_ERROR_STACK)?;
         // SAFETY: a list of our own, live strings and arrays. A filled dataset would be written to when it is created.
         unsafe {

@@ -404,8 +404,8 @@ fn waiting(path: &Path) -> Outcome<Vec<PendingLog>> {
 }
 
 /// Returns the tickets of the last flushes of stopped writers.
-fn ended_tickets(path: &Path, waiting: &[Waiting]) -> Outcome<Vec<Ticket>> {
-    let stopped: Vec<Waiting> = waiting.iter().filter(|log| was_stopped(log)).cloned().collect();
+fn ended_tickets(path: &Path, waiting: &[PendingLog]) -> Outcome<Vec<Ticket>> {
+    let stopped: Vec<PendingLog> = waiting.iter().filter(|log| was_stopped(log)).cloned().collect();
     Ok(commit::last_flushes(path, &stopped)?)
 }
 

@@ -232,7 +232,7 @@ enum StoreState {
     /// A store to be read at an epoch.
     Epoch(u64),
     /// A store without a commit, whose writers are running.
-    Waiting(Vec<PendingLog>),
+    PendingLog(Vec<PendingLog>),
     /// A committed store to be read.
     Read,
     /// A committed store to be written.
@@ -245,7 +245,7 @@ impl StoreState {
         match self {
             StoreState::Open(_) => 0,
             StoreState::Epoch(_) => 1,
-            StoreState::Waiting(_) => 2,
+            StoreState::PendingLog(_) => 2,
             StoreState::Read => 3,
             StoreState::Join => 4,
         }
@@ -279,7 +279,7 @@ pub(in crate::vol) fn open(
             let store = Store::new(slot, path, options, None, call.name);
             processes.begin(slot, below, store, call, Some(&manifest.image)).map(Some)
         }
-        StoreState::Waiting(waiting) => {
+        StoreState::PendingLog(waiting) => {
             let others = published_logs(&path, &waiting);
             let image = others.iter().find_map(|log| log.read_image().ok().flatten());
             let writer = join(Mode::JoinAnew)?;
@@ -362,7 +362,7 @@ fn find(slot: &'static Slot, options: &Options, flags: c_uint, path: &Path) -> O
                 return Err(aside.error().file(path.display()).into());
             }
         } else if writable {
-            return Ok(Some(StoreState::Waiting(waiting)));
+            return Ok(Some(StoreState::PendingLog(waiting)));
         } else {
             let working = waiting.iter().filter(|log| !finish::is_done(log)).count();
             if working == 0 {
@@ -401,13 +401,13 @@ fn waiting(path: &Path) -> Outcome<Vec<PendingLog>> {
 
 /// Returns the writers that were stopped before: their flushed data were committed already, or need
 /// `recover`.
-fn stopped_writers(waiting: &[Waiting]) -> Vec<WriterId> {
+fn stopped_writers(waiting: &[PendingLog]) -> Vec<WriterId> {
     waiting.iter().filter(|log| finish::was_stopped(log)).map(|log| log.header.writer).collect()
 }
 
 /// Returns the logs that others have finished or flushed, in the order in which they began.
-fn published_logs(path: &Path, waiting: &[Waiting]) -> Vec<Arc<Log>> {
-    let mut waiting: Vec<&Waiting> = waiting.iter().collect();
+fn published_logs(path: &Path, waiting: &[PendingLog]) -> Vec<Arc<Log>> {
+    let mut waiting: Vec<&PendingLog> = waiting.iter().collect();
     waiting.sort_by_key(|log| (log.header.started, log.header.writer));
     let opened = waiting.iter().filter_map(|log| Log::open(&log_path(path, log.header.writer), None, 0).ok());
     let logs: Vec<_> = opened.map(Arc::new).collect();
