@@ -325,6 +325,23 @@ pub(crate) fn open_of_store(path: &Path, name: &Path) -> Result<LocalFile> {
     })
 }
 
+/// Does the same as [`open_of_store`] for a file that is already open.
+///
+/// # Errors
+/// As [`open_of_store`].
+pub(crate) fn check_of_store(path: &Path, name: &Path, file: &File) -> Result<()> {
+    let depth = name.strip_prefix(crate::store::folder_of(path)).map_or(1, |rest| rest.components().count());
+    let trust = Trust::of_path(path);
+    for folder in name.ancestors().skip(1).take(depth) {
+        trust.folder(folder)?;
+    }
+    if name.symlink_metadata().is_ok_and(|found| found.is_symlink()) {
+        return Err(unfit(name, "a regular file", "a symbolic link"));
+    }
+    let metadata = file.metadata().map_err(|error| crate::io::local::cannot("look at", &error))?;
+    trust.check(name, &metadata)
+}
+
 /// Returns the file whose store a log belongs to, by the log's path.
 pub(crate) fn owner_of_log(log: &Path) -> Option<PathBuf> {
     let folder = log.parent()?;

@@ -1,13 +1,19 @@
 //! Other files that a file names: in external links, as sources of virtual datasets, for raw data.
 
+mod place;
+#[cfg(all(test, unix))]
+mod tests;
+
 use crate::companion;
 use crate::file::{ExternalPolicy, File};
-use crate::io::{LocalFile, Source, rounds};
+use crate::io::local::cannot;
+use crate::io::{LocalFile, Source, rounds, unlinked};
 use crate::live;
 use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::model::Name;
+use place::Home;
 use std::collections::{HashMap, HashSet};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Maximum number of other files that one file keeps open.
@@ -17,18 +23,30 @@ const KEPT: usize = 64;
 #[derive(Debug)]
 pub(crate) struct ExternalFiles {
     /// The folder of the file that names them.
-    folder: Option<PathBuf>,
+    home: Home,
     policy: ExternalPolicy,
-    hdf5: Mutex<HashMap<PathBuf, File>>,
-    raw: Mutex<HashMap<PathBuf, Arc<dyn Source>>>,
+    hdf5: Kept<File>,
+    raw: Kept<Arc<dyn Source>>,
     /// Where all of them were found that were ever opened, also by those files themselves.
     read: OnceLock<Arc<Mutex<HashSet<PathBuf>>>>,
 }
 
+type Kept<T> = Mutex<HashMap<Key, T>>;
+
+/// Identity of an open file. One that was opened without rules is not used where there are some: a link may
+/// have led it anywhere.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Key {
+    /// The path by which it was opened.
+    Named(PathBuf),
+    /// The path without links that was checked before the file was opened by it.
+    Checked(PathBuf),
+}
+
 impl ExternalFiles {
     pub(crate) fn new(path: Option<&Path>, policy: ExternalPolicy) -> Self {
-        let folder = path.map(|path| path.parent().unwrap_or(Path::new("")).to_owned());
-        Self { folder, policy, hdf5: Mutex::default(), raw: Mutex::default(), read: OnceLock::new() }
+        let home = Home::new(path);
+        Self { home, policy, hdf5: Mutex::default(), raw: Mutex::default(), read: OnceLock::new() }
     }
 
     /// Releases the locks of the open ones.
@@ -58,7 +76,13 @@ impl ExternalFiles {
             File::from_source(source, Some(path.to_owned()), from.options())
         }) {
             Some(found) => found,
-            None => self.find(name, &self.hdf5, |path| File::open(path, from.options())),
+            None => self.find(from, name, &self.hdf5, |path, checked| match checked {
+                // An epoch is opened by the name of its store.
+                Some(file) if from.options().epoch.is_none() => {
+                    File::of_local(LocalFile::opened(file, path), path, from.options())
+                }
+                _ => File::open(path, from.options()),
+            }),
         };
         if let Ok(file) = &found {
             // What it reads in turn is read through this one, too.
@@ -69,17 +93,21 @@ impl ExternalFiles {
 
     /// Opens the file of raw data of that name.
     pub(crate) fn open_raw(&self, from: &File, name: &Name) -> Result<Arc<dyn Source>> {
-        let open = |path: &Path| {
+        let open = |path: &Path, checked: Option<std::fs::File>| {
             // The logs of a store are companions of its file, also if they are named as raw data.
-            let file = match companion::owner_of_log(path).filter(|owner| owner.is_file()) {
-                Some(owner) => companion::open_of_store(&owner, path),
-                None => LocalFile::open(path),
+            let owner = companion::owner_of_log(path).filter(|owner| owner.is_file());
+            let file = match (owner, checked) {
+                (Some(owner), Some(file)) => companion::check_of_store(&owner, path, &file)
+                    .and_then(|()| LocalFile::opened(file, path)),
+                (Some(owner), None) => companion::open_of_store(&owner, path),
+                (None, Some(file)) => LocalFile::opened(file, path),
+                (None, None) => LocalFile::open(path),
             };
             file.map(|file| Arc::new(file) as Arc<dyn Source>)
         };
         let found = match self.sibling(from, name, &self.raw, |source, _| Ok(source)) {
             Some(found) => found,
-            None => self.find(name, &self.raw, open),
+            None => self.find(from, name, &self.raw, open),
         };
         found.map_err(|error| from.name(error))
     }
@@ -90,7 +118,7 @@ impl ExternalFiles {
         &self,
         from: &File,
         name: &Name,
-        kept: &Mutex<HashMap<PathBuf, T>>,
+        kept: &Kept<T>,
         open: impl Fn(Arc<dyn Source>, &Path) -> Result<T>,
     ) -> Option<Result<T>> {
         let remote = from.0.source.remote()?;
@@ -101,18 +129,16 @@ impl ExternalFiles {
             return Some(Err(Error::unsupported(format!("the file name `{name}` is not UTF-8"))));
         };
         let upward = text.split('/').any(|part| part == "..");
-        if upward && self.policy != ExternalPolicy::Anywhere {
-            return Some(Err(outside(name)));
+        if upward && self.policy() != ExternalPolicy::Anywhere {
+            return Some(Err(self.outside(name)));
         }
-        let key = PathBuf::from(text);
+        // A name on a server cannot become a link to another place.
+        let key = Key::Named(PathBuf::from(text));
         if let Some(file) = kept.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return Some(Ok(file.clone()));
         }
         let found = rounds::alone(|| match remote.sibling(text) {
-            Some(source) => source.and_then(|source| {
-                let path = self.folder.as_ref().map_or_else(|| key.clone(), |folder| folder.join(text));
-                open(source, &path)
-            }),
+            Some(source) => source.and_then(|source| open(source, &self.home.join(text))),
             None => {
                 let message = format!("it leads to the file `{name}`, and this source knows no others");
                 Err(Error::unsupported(message))
@@ -122,94 +148,115 @@ impl ExternalFiles {
     }
 
     /// Searches for a name as libhdf5 does. An absolute name is tried as it is, then its last part beside
-    /// the file; a relative one beside the file, then in the working folder.
+    /// the file; a relative one beside the file, then in the working folder. The first place at which there
+    /// is a file decides: if the rules forbid that file, there is no other.
     fn find<T: Clone>(
         &self,
+        from: &File,
         name: &Name,
-        kept: &Mutex<HashMap<PathBuf, T>>,
-        open: impl Fn(&Path) -> Result<T>,
+        kept: &Kept<T>,
+        open: impl Fn(&Path, Option<std::fs::File>) -> Result<T>,
     ) -> Result<T> {
         let given = to_path(name)?;
         if matches!(self.policy(), ExternalPolicy::Never | ExternalPolicy::Own) {
             return Err(refused(name));
         }
-        let mut candidates = Vec::new();
-        if given.is_absolute() {
-            candidates.push(given.clone());
-        }
-        if let Some(folder) = &self.folder {
-            let beside =
-                if given.is_absolute() { given.file_name().map(PathBuf::from) } else { Some(given.clone()) };
-            candidates.extend(beside.map(|beside| folder.join(beside)));
-        }
-        if !given.is_absolute() {
-            candidates.push(given.clone());
-        }
-        let mut refused = None;
-        for path in candidates {
-            if live::inputs_policy().is_some() && is_special(&path) {
-                let message = format!(
-                    "it leads to `{name}`, which is no regular file, or one of the system's, and so no input"
-                );
-                return Err(Error::new(ErrorKind::Refused, message));
-            }
-            if self.policy() != ExternalPolicy::Anywhere && !self.is_beside(&path) {
-                refused.get_or_insert_with(|| {
-                    if live::inputs_policy().is_some() && self.policy == ExternalPolicy::Anywhere {
-                        let message = format!(
-                            "it leads to the file `{name}`, outside this file's folder, from where functions get no inputs (profile, `inputs`)"
-                        );
-                        return Error::new(ErrorKind::Refused, message);
+        let is_free = live::inputs_policy().is_none() && self.policy == ExternalPolicy::Anywhere;
+        let mut forbidden = None;
+        for path in self.home.candidates(&given) {
+            let real = if is_free { None } else { place::resolve(&path) };
+            let key = match real {
+                _ if is_free => Key::Named(path.clone()),
+                Some(real) => {
+                    self.check_place(from, name, &real)?;
+                    Key::Checked(real)
+                }
+                None => {
+                    if self.policy() != ExternalPolicy::Anywhere && !self.home.names(&path) {
+                        forbidden = forbidden.or_else(|| Some(self.outside(name)));
                     }
-                    outside(name)
-                });
-                continue;
-            }
-            if let Some(file) = kept.lock().unwrap_or_else(PoisonError::into_inner).get(&path) {
+                    continue;
+                }
+            };
+            if let Some(file) = kept.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
                 return Ok(file.clone());
             }
-            match open(&path) {
+            let opened = match &key {
+                Key::Named(_) => open(&path, None),
+                Key::Checked(real) => {
+                    self.open_checked(from, name, real).and_then(|file| open(&path, Some(file)))
+                }
+            };
+            match opened {
                 Ok(file) => {
-                    self.found().lock().unwrap_or_else(PoisonError::into_inner).insert(path.clone());
-                    keep(kept, path, &file);
+                    self.found().lock().unwrap_or_else(PoisonError::into_inner).insert(path);
+                    keep(kept, key, &file);
                     return Ok(file);
                 }
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
             }
         }
-        Err(refused.unwrap_or_else(|| {
+        Err(forbidden.unwrap_or_else(|| {
             Error::new(ErrorKind::NotFound, format!("it leads to the file `{name}`, which is not there"))
         }))
     }
 
-    fn is_beside(&self, path: &Path) -> bool {
-        let relative = self.folder.as_ref().and_then(|folder| path.strip_prefix(folder).ok());
-        let within = relative.is_some_and(|path| {
-            path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
-        });
-        // A symbolic link may point outside again.
-        let real = |path: &Path| {
-            std::fs::canonicalize(if path.as_os_str().is_empty() { Path::new(".") } else { path }).ok()
-        };
-        // The paths of the two files may be written differently.
-        match (real(path), self.folder.as_deref().and_then(real)) {
-            (Some(path), Some(folder)) => path.strip_prefix(folder).is_ok_and(|below| {
-                self.policy != ExternalPolicy::Listed
-                    || below.components().all(|part| !part.as_os_str().as_encoded_bytes().starts_with(b"."))
-            }),
-            // It does not exist; opening it will report that.
-            (None, _) => within,
-            _ => false,
+    /// Refuses a file by its path without links.
+    fn check_place(&self, from: &File, name: &Name, real: &Path) -> Result<()> {
+        if live::inputs_policy().is_some() && place::is_of_the_system(real) {
+            return Err(no_input(name));
         }
+        let policy = self.policy();
+        if policy == ExternalPolicy::Anywhere {
+            return Ok(());
+        }
+        let below = self.home.below(from.0.source.file(), name, real)?;
+        let may = |below: &Path| policy != ExternalPolicy::Listed || !place::is_hidden(below);
+        if below.is_some_and(may) { Ok(()) } else { Err(self.outside(name)) }
+    }
+
+    /// Opens a file whose place was checked; an error if it is another place by now.
+    fn open_checked(&self, from: &File, name: &Name, real: &Path) -> Result<std::fs::File> {
+        let opened = match self.policy() {
+            ExternalPolicy::Anywhere => unlinked::open(real).map_err(|error| not_opened(name, &error)),
+            _ => self.home.open(from.0.source.file(), name, real),
+        };
+        let is_file = |file: &std::fs::File| file.metadata().is_ok_and(|metadata| metadata.is_file());
+        match opened {
+            Ok(file) if live::inputs_policy().is_some() && !is_file(&file) => Err(no_input(name)),
+            opened => opened,
+        }
+    }
+
+    /// Returns the error for a file outside of the folder.
+    fn outside(&self, name: &Name) -> Error {
+        if live::inputs_policy().is_some() && self.policy == ExternalPolicy::Anywhere {
+            let message = format!(
+                "it leads to the file `{name}`, outside this file's folder, from where functions get no inputs (profile, `inputs`)"
+            );
+            return Error::new(ErrorKind::Refused, message);
+        }
+        outside(name)
     }
 }
 
-/// Returns whether an existing path is not a regular file, or is in one of the kernel's file systems.
-fn is_special(path: &Path) -> bool {
-    let Ok(real) = std::fs::canonicalize(path) else { return false };
-    let made_up = ["/proc", "/sys", "/dev"].iter().any(|folder| real.starts_with(folder));
-    made_up || !std::fs::metadata(&real).is_ok_and(|metadata| metadata.is_file())
+fn no_input(name: &Name) -> Error {
+    let message =
+        format!("it leads to `{name}`, which is no regular file, or one of the system's, and so no input");
+    Error::new(ErrorKind::Refused, message)
+}
+
+/// Returns the error for a file that could not be opened after its place had been checked.
+fn not_opened(name: &Name, error: &std::io::Error) -> Error {
+    if !unlinked::is_link(error) {
+        return cannot("open", error);
+    }
+    let message = format!(
+        "cannot open the file `{name}`: expected it where it was a moment ago, got a link there; keep it in a folder that \
+         you alone may write to"
+    );
+    Error::new(ErrorKind::Refused, message)
 }
 
 fn outside(name: &Name) -> Error {
@@ -222,12 +269,12 @@ pub(crate) fn refused(name: &Name) -> Error {
     Error::new(ErrorKind::Invalid, message)
 }
 
-fn keep<T: Clone>(kept: &Mutex<HashMap<PathBuf, T>>, path: PathBuf, file: &T) {
+fn keep<T: Clone>(kept: &Kept<T>, key: Key, file: &T) {
     let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
     if kept.len() >= KEPT {
         kept.clear();
     }
-    kept.insert(path, file.clone());
+    kept.insert(key, file.clone());
 }
 
 #[cfg(unix)]

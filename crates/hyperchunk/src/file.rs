@@ -128,7 +128,12 @@ impl File {
             let here: Arc<dyn Source> = Arc::new(Memory::new(Vec::new()));
             return Self::of_epoch(&here, path, epoch, options);
         }
-        let source = LocalFile::open(path).and_then(|file| match options.ignore_locks {
+        Self::of_local(LocalFile::open(path), path, options)
+    }
+
+    /// Opens a local file that was opened by `path`, or by what it leads to.
+    pub(crate) fn of_local(opened: Result<LocalFile>, path: &Path, options: &OpenOptions) -> Result<Self> {
+        let source = opened.and_then(|file| match options.ignore_locks {
             true => Ok(file),
             false => file.locked(options.locking),
         });

@@ -44,20 +44,19 @@ impl LocalFile {
     pub fn open(path: &Path) -> Result<Self> {
         // Checked before opening: opening a pipe blocks until a writer opens it, too.
         let metadata = std::fs::metadata(path).map_err(|error| cannot("open", &error))?;
-        let kind = metadata.file_type();
-        if kind.is_dir() {
-            return Err(
-                Error::new(ErrorKind::Io, "cannot open the file: it is a folder").with_os_code(IS_A_FOLDER)
-            );
-        }
-        if !kind.is_file() {
-            return Err(Error::new(
-                ErrorKind::Io,
-                "cannot open the file: it is a pipe, a socket or a device",
-            ));
-        }
+        check_kind(&metadata)?;
         let file = File::open(path).map_err(|error| cannot("open", &error))?;
         let metadata = file.metadata().map_err(|error| cannot("look at", &error))?;
+        Ok(Self { path: std::path::absolute(path).ok(), ..Self::of(file, &metadata) })
+    }
+
+    /// Wraps a file that was opened by `path`, or by what it leads to.
+    ///
+    /// # Errors
+    /// Io if it is not a regular file.
+    pub(crate) fn opened(file: File, path: &Path) -> Result<Self> {
+        let metadata = file.metadata().map_err(|error| cannot("look at", &error))?;
+        check_kind(&metadata)?;
         Ok(Self { path: std::path::absolute(path).ok(), ..Self::of(file, &metadata) })
     }
 
@@ -152,6 +151,18 @@ impl LocalFile {
     }
 }
 
+/// Refuses what is not a regular file.
+fn check_kind(metadata: &Metadata) -> Result<()> {
+    if metadata.is_file() {
+        return Ok(());
+    }
+    let message = "cannot open the file: it is a folder";
+    Err(match metadata.is_dir() {
+        true => Error::new(ErrorKind::Io, message).with_os_code(IS_A_FOLDER),
+        false => Error::new(ErrorKind::Io, "cannot open the file: it is a pipe, a socket or a device"),
+    })
+}
+
 /// Returns a file's version: its modification time and its time of last change. The first can be set to any
 /// value (`cp -p`, `rsync -t`, a restored backup), so it does not tell apart files of equal size; the
 /// second cannot be set.
@@ -180,7 +191,7 @@ fn changed(got: &str) -> Error {
     Error::new(ErrorKind::Changed, message)
 }
 
-fn cannot(what: &str, error: &io::Error) -> Error {
+pub(crate) fn cannot(what: &str, error: &io::Error) -> Error {
     let kind = if error.kind() == io::ErrorKind::NotFound { ErrorKind::NotFound } else { ErrorKind::Io };
     Error::new(kind, format!("cannot {what} the file: {error}")).caused_by(error)
 }

@@ -20,6 +20,7 @@ mod remote;
 pub(crate) mod rounds;
 mod schemes;
 mod stamp;
+pub(crate) mod unlinked;
 pub(crate) mod upload;
 mod view;
 

@@ -1,10 +1,11 @@
 //! The way to a folder, walked by handles: a symbolic link that another user planted on it is not followed.
 
 use crate::companion;
-use std::ffi::{CString, OsStr, OsString};
+use crate::io::unlinked::open_at;
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io;
-use std::os::fd::{AsRawFd as _, FromRawFd as _};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -96,22 +97,6 @@ fn start(path: &Path) -> io::Result<File> {
     let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
     let first = if path.is_absolute() { "/" } else { "." };
     std::fs::OpenOptions::new().read(true).custom_flags(flags).open(first)
-}
-
-fn open_at(folder: &File, name: &OsStr, flags: libc::c_int) -> io::Result<File> {
-    let name = CString::new(name.as_bytes()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
-    loop {
-        // SAFETY: an open descriptor and a string that ends with NUL; the call keeps neither.
-        let file = unsafe { libc::openat(folder.as_raw_fd(), name.as_ptr(), flags | libc::O_CLOEXEC) };
-        if file >= 0 {
-            // SAFETY: a new descriptor that nothing else owns.
-            return Ok(unsafe { File::from_raw_fd(file) });
-        }
-        let error = io::Error::last_os_error();
-        if error.kind() != io::ErrorKind::Interrupted {
-            return Err(error);
-        }
-    }
 }
 
 fn target(link: &File) -> io::Result<OsString> {

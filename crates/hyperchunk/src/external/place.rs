@@ -1,0 +1,124 @@
+//! The places at which a name is looked for, and the folder that they are compared with.
+
+use super::not_opened;
+use crate::io::unlinked;
+use crate::{Error, ErrorKind, Result};
+use hyperchunk_format::model::Name;
+use std::ffi::OsString;
+use std::fs::File;
+use std::path::{Component, Path, PathBuf};
+use std::sync::OnceLock;
+
+/// The folder of a file that names others.
+#[derive(Debug)]
+pub(super) struct Home {
+    folder: Option<PathBuf>,
+    /// The name of the file in it.
+    name: OsString,
+    /// The folder without links, once the file was seen in it. A link that takes the place of a folder later
+    /// does not change it.
+    real: OnceLock<PathBuf>,
+}
+
+impl Home {
+    pub(super) fn new(path: Option<&Path>) -> Self {
+        let folder = path.map(|path| path.parent().unwrap_or(Path::new("")).to_owned());
+        let name = path.and_then(Path::file_name).unwrap_or_default().to_owned();
+        Self { folder, name, real: OnceLock::new() }
+    }
+
+    /// Returns the path of a name in the folder.
+    pub(super) fn join(&self, name: &str) -> PathBuf {
+        self.folder.as_ref().map_or_else(|| PathBuf::from(name), |folder| folder.join(name))
+    }
+
+    /// Returns the paths at which a name is looked for, in order.
+    pub(super) fn candidates(&self, given: &Path) -> Vec<PathBuf> {
+        let mut candidates = Vec::new();
+        if given.is_absolute() {
+            candidates.push(given.to_owned());
+        }
+        if let Some(folder) = &self.folder {
+            let beside = if given.is_absolute() { given.file_name().map(Path::new) } else { Some(given) };
+            candidates.extend(beside.map(|beside| folder.join(beside)));
+        }
+        if !given.is_absolute() {
+            candidates.push(given.to_owned());
+        }
+        candidates
+    }
+
+    /// Returns whether a path that does not exist names something in the folder or below it.
+    pub(super) fn names(&self, path: &Path) -> bool {
+        let relative = self.folder.as_ref().and_then(|folder| path.strip_prefix(folder).ok());
+        relative.is_some_and(|path| {
+            path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
+        })
+    }
+
+    /// Returns the part of a path without links that is below the folder. `own` is the file itself, unless
+    /// it is not on disk.
+    ///
+    /// # Errors
+    /// Refused if the folder is not the one that the file is in.
+    pub(super) fn below<'a>(
+        &self,
+        own: Option<&File>,
+        name: &Name,
+        real: &'a Path,
+    ) -> Result<Option<&'a Path>> {
+        let Some(given) = &self.folder else { return Ok(None) };
+        if let Some(folder) = self.real.get() {
+            return Ok(real.strip_prefix(folder).ok());
+        }
+        let folder = resolve(given).ok_or_else(|| elsewhere(name, given))?;
+        self.hold(own, name, &folder)?;
+        let folder = self.real.get_or_init(|| folder);
+        Ok(real.strip_prefix(folder).ok())
+    }
+
+    /// Opens a file that is in the folder or below it, by its path without links.
+    ///
+    /// # Errors
+    /// As [`Home::below`]; Refused if there is a link on the path; the system's errors.
+    pub(super) fn open(&self, own: Option<&File>, name: &Name, real: &Path) -> Result<File> {
+        let below = self.below(own, name, real)?;
+        let (Some(below), Some(folder)) = (below, self.real.get()) else { return Err(elsewhere(name, real)) };
+        let held = self.hold(own, name, folder)?;
+        held.file(below).map_err(|error| not_opened(name, &error))
+    }
+
+    /// Opens the folder, if the file is in it.
+    fn hold(&self, own: Option<&File>, name: &Name, folder: &Path) -> Result<unlinked::Folder> {
+        let held = unlinked::Folder::open(folder).map_err(|error| not_opened(name, &error))?;
+        match own.is_none_or(|own| held.has(folder, &self.name, own)) {
+            true => Ok(held),
+            false => Err(elsewhere(name, folder)),
+        }
+    }
+}
+
+fn elsewhere(name: &Name, folder: &Path) -> Error {
+    let message = format!(
+        "cannot look for the file `{name}` beside this one: expected this one in the folder {}, got another folder in its \
+         place; open it again",
+        folder.display()
+    );
+    Error::new(ErrorKind::Refused, message)
+}
+
+/// Returns the absolute path without links of what is at a path; `None` if that is nothing, or cannot be
+/// reached.
+pub(super) fn resolve(path: &Path) -> Option<PathBuf> {
+    std::fs::canonicalize(if path.as_os_str().is_empty() { Path::new(".") } else { path }).ok()
+}
+
+/// Returns whether a path without links is in one of the kernel's file systems.
+pub(super) fn is_of_the_system(real: &Path) -> bool {
+    ["/proc", "/sys", "/dev"].iter().any(|folder| real.starts_with(folder))
+}
+
+/// Returns whether a part of a path begins with a dot.
+pub(super) fn is_hidden(below: &Path) -> bool {
+    below.components().any(|part| part.as_os_str().as_encoded_bytes().starts_with(b"."))
+}
