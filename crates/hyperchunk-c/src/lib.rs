@@ -234,7 +234,7 @@ pub unsafe extern "C" fn hc_write(dset: i64, number: c_int, buf: *const c_void) 
         let size = size.ok_or_else(|| Error::limit("a dataset larger than memory"))?;
         // SAFETY: the program's promise.
         let bytes = unsafe { foreign::required_array(buf.cast::<u8>(), size, "buf") }?;
-        dataset.write_as(&Choice::All, &datatype, bytes).map(|()| 0)
+        dataset.write_as(&Selection::All, &datatype, bytes).map(|()| 0)
     })
 }
 
