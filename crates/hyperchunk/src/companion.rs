@@ -330,7 +330,8 @@ pub(crate) fn open_of_store(path: &Path, name: &Path) -> Result<LocalFile> {
 /// # Errors
 /// As [`open_of_store`].
 pub(crate) fn check_of_store(path: &Path, name: &Path, file: &File) -> Result<()> {
-    let depth = name.strip_prefix(crate::store::folder_of(path)).map_or(1, |rest| rest.components().count());
+    let depth =
+        name.strip_prefix(crate::store::store_folder(path)).map_or(1, |rest| rest.components().count());
     let trust = Trust::of_path(path);
     for folder in name.ancestors().skip(1).take(depth) {
         trust.folder(folder)?;

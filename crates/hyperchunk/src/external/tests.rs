@@ -5,7 +5,7 @@ use super::*;
 use crate::write::{CreateOptions, DatasetOptions, NewLayout, NewLink, NodeId, Writer};
 use crate::{OpenOptions, live};
 use hyperchunk_format::model::{ByteOrder, Dataspace, Datatype, ExternalFile};
-use hyperchunk_format::select::Choice;
+use hyperchunk_format::select::Selection;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -65,7 +65,7 @@ fn open(path: &Path) -> File {
 fn read(file: &File, name: &str) -> Result<String> {
     let dataset = file.root()?.named("/").group()?.get(name.as_bytes())?.dataset()?;
     let mut values = vec![0; SIZE];
-    dataset.read(&Choice::All, &mut values)?;
+    dataset.read(&Selection::All, &mut values)?;
     Ok(String::from_utf8(values).unwrap())
 }
 
