@@ -76,7 +76,7 @@ class Zones:
     def __init__(
         self, found: tuple[bytes, list[tuple[str, bytes, bytes, bytes]], int, bytes | None], types: dict[str, str]
     ) -> None:
-        ends, columns, self.bytes_scanned, may = found
+        ends, columns, self.bytes_scanned, candidates = found
         #: For each zone, whether the condition may be true of a row; None without a condition.
         self.candidates = None if candidates is None else np.frombuffer(candidates, np.bool_)
         #: End row (exclusive) of each zone. The first zone starts at row 0.
@@ -136,7 +136,7 @@ class ScanReport:
         return self._statistics + self._scan.bytes_scanned
 
     def __repr__(self) -> str:
-        return f"<{self.bytes_scanned} of {self.total} bytes looked at, {self.bytes_candidate} left by what is known>"
+        return f"<{self.bytes_scanned} of {self.total} bytes scanned, {self.bytes_candidate} candidates>"
 
 
 def scan(
@@ -154,8 +154,8 @@ def scan(
     each = whole // max(len(table), 1)
     statistics, left, unknown, rows = 0, whole, whole, None
     if zones is not None:
-        kept = np.ones(len(zones), np.bool_) if kept is None else kept
-        rows = zones.rows(kept)
+        candidates = np.ones(len(zones), np.bool_) if candidates is None else candidates
+        rows = zones.rows(candidates)
         statistics = zones.bytes_scanned
         left = each * sum(stop - start for start, stop in rows)
         unknown = each * zones.unknown(candidates, first)

@@ -167,7 +167,7 @@ def test_an_object_replaced_by_one_writer_and_changed_by_another(replacement: st
     """
     helpers.run(code, folder=tmp_path, store=True, commit="manual")
     for run in runs:
-        with pytest.raises(Exception, match="/g/s: .*nothing was committed"):
+        with pytest.raises(Exception, match=r"/g/s: .*nothing was committed"):
             run.commit()
         with pytest.warns(store.StoreWarning, match="/g/s"):
             epoch = run.commit(on_conflict="warn")

@@ -19,6 +19,7 @@ mod heap;
 mod journal;
 mod lookup;
 mod message_limits;
+mod new_dataset;
 mod offset_sink;
 mod omitted_parts;
 mod options;

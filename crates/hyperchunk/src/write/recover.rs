@@ -2,12 +2,13 @@
 
 use super::chunks::Data;
 use super::journal::{self, AbandonedJournal, Entry, PlacedChunk, digest};
+use super::new_dataset::dataset_node;
 use super::offset_sink::OffsetSink;
 use super::omitted_parts::{self, OmittedParts};
 use super::options::{CreateOptions, DatasetOptions, Sync};
 use super::sink::{LocalSink, Sink};
 use super::tree::{DatasetNode, GroupNode, NewLink, Node, NodeId, NodeKind, Tree};
-use super::writer::{Writer, dataset_node};
+use super::writer::Writer;
 use super::{message_limits, oldest_able};
 use crate::read::spread;
 use crate::{Error, ErrorKind, Result, output};

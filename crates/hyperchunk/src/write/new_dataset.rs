@@ -1,0 +1,123 @@
+//! Checks of the options of a new dataset.
+
+use super::chunks::{Chunks, Data};
+use super::options::{DatasetOptions, NewLayout};
+use super::tree::DatasetNode;
+use super::writer::MAX_DATA_BYTES;
+use super::{message_limits, needs};
+use crate::{Error, Result};
+use hyperchunk_format::encode::{self, LibVersion};
+use hyperchunk_format::model::{Class, Dataspace, Datatype, FillWhen};
+use std::sync::{Mutex, OnceLock, PoisonError, RwLock};
+
+/// Maximum size of compact data in bytes: the size field has 16 bits.
+const MAX_COMPACT_BYTES: u64 = 65_520;
+
+/// Checks options and makes the node of a dataset.
+pub(super) fn dataset_node(
+    options: DatasetOptions,
+    oldest: LibVersion,
+    newest: LibVersion,
+) -> Result<DatasetNode> {
+    let DatasetOptions { datatype, committed, dataspace, layout, pipeline, fill, .. } = options;
+    let mut needs = needs(&datatype, oldest, newest)?;
+    if committed.is_none() {
+        message_limits::datatype(&encode::message::datatype::encode(&datatype, needs)?)?;
+    }
+    message_limits::fill(&fill.value)?;
+    if let Dataspace::Simple { dims, max } = &dataspace {
+        if dims.len() != max.len() || dims.len() > 32 {
+            return Err(Error::invalid(format!("{} dimensions, {} bounds for them", dims.len(), max.len())));
+        }
+        message_limits::extent(dims, max)?;
+    }
+    let element_size = usize::try_from(datatype.size)
+        .ok()
+        .filter(|size| *size > 0)
+        .ok_or_else(|| Error::invalid("no size"))?;
+    if let FillWhen::User(value) = &fill.value
+        && value.len() != element_size
+    {
+        return Err(Error::invalid(format!("a fill value of {} bytes", value.len())));
+    }
+    let elements = dataspace.elements();
+    let bytes =
+        elements.and_then(|count| count.checked_mul(datatype.size)).filter(|bytes| *bytes <= MAX_DATA_BYTES);
+    let size = || bytes.ok_or_else(|| Error::limit("a dataset of more than 2^62 bytes"));
+    if !matches!(layout, NewLayout::Chunked(_)) {
+        if !pipeline.is_empty() {
+            return Err(Error::invalid("filters need chunks"));
+        }
+        let growing = matches!(&dataspace, Dataspace::Simple { dims, max }
+            if dims.iter().zip(max).any(|(dim, max)| *max != Some(*dim)));
+        if growing && !matches!(layout, NewLayout::External(_) | NewLayout::Virtual(_)) {
+            return Err(Error::invalid("a dataset that can grow needs chunks"));
+        }
+    }
+    let data = match layout {
+        NewLayout::Compact => {
+            let size = size()?;
+            if size > MAX_COMPACT_BYTES {
+                return Err(Error::limit(format!("{size} bytes in a compact dataset: 64 KiB at most")));
+            }
+            Data::Compact(RwLock::new(Vec::new()))
+        }
+        NewLayout::Contiguous => Data::Contiguous { address: Mutex::new(None), size: size()? },
+        NewLayout::External(files) => {
+            message_limits::external_files(files.len())?;
+            Data::External(files)
+        }
+        NewLayout::Virtual(mappings) => {
+            needs = needs.max(LibVersion::V110);
+            Data::Virtual(mappings)
+        }
+        NewLayout::Chunked(chunk) => {
+            let Dataspace::Simple { dims, max } = &dataspace else {
+                return Err(Error::invalid("chunks need a dataspace with dimensions"));
+            };
+            if chunk.len() != dims.len() || dims.is_empty() {
+                return Err(Error::invalid(format!("chunks of rank {} in rank {}", chunk.len(), dims.len())));
+            }
+            if chunk.contains(&0) {
+                return Err(Error::invalid("a chunk without elements"));
+            }
+            let beyond = chunk.iter().zip(max).any(|(chunk, max)| max.is_some_and(|max| *chunk > max.max(1)));
+            if beyond {
+                return Err(Error::invalid("chunks larger than the dataset may become"));
+            }
+            let bytes = chunk.iter().try_fold(datatype.size, |product, dim| product.checked_mul(*dim));
+            if bytes.is_some_and(|bytes| u32::try_from(bytes).is_err()) && newest >= LibVersion::V200 {
+                needs = LibVersion::V200;
+            }
+            let most =
+                if needs.max(oldest) >= LibVersion::V200 { MAX_DATA_BYTES } else { u64::from(u32::MAX) };
+            let Some(bytes) = bytes.filter(|bytes| *bytes <= most) else {
+                return Err(Error::limit(
+                    "chunks of 4 GiB and more: HDF5 before 2.0 cannot read them (libver \"v200\" writes them)",
+                ));
+            };
+            let bytes = usize::try_from(bytes).map_err(|_| Error::limit("chunks larger than memory"))?;
+            Data::Chunked(Chunks::new(chunk, bytes))
+        }
+    };
+    let apart = |part: &Datatype| {
+        matches!(part.class, Class::Vlen { .. } | Class::VlenString { .. } | Class::Reference(_))
+    };
+    let node = DatasetNode {
+        id: OnceLock::new(),
+        has_vlen: datatype.any(&mut |part| apart(part)),
+        datatype,
+        committed,
+        element_size,
+        dataspace: RwLock::new(dataspace),
+        pipeline,
+        fill,
+        data,
+        needs,
+    };
+    if let (Data::Compact(data), Some(bytes)) = (&node.data, bytes) {
+        *data.write().unwrap_or_else(PoisonError::into_inner) =
+            node.filled(usize::try_from(bytes).unwrap_or(usize::MAX))?;
+    }
+    Ok(node)
+}
