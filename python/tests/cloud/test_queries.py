@@ -83,7 +83,7 @@ def test_the_commands_analyse_and_ask(values: np.ndarray, run: Command, proxy: s
         assert found["total"] == values.nbytes
     found = answer(run("store", "query", URL, "/ocean/h", "value > 6", "--values", "5", "--json"))
     assert proxy.stats()["bytes"] < whole / 10, "one chunk, and what leads to it"
-    assert found["left"] == 20 * 100 * 4
+    assert found["bytes_candidate"] == 20 * 100 * 4
     # No data are read at all.
     run("store", "query", URL, "/ocean/h", "value > 8", "--json")
     nothing = proxy.stats()["bytes"]
