@@ -15,13 +15,14 @@ ROOT = Path(__file__).resolve().parent.parent
 # contents and its restrictions, then add a row.
 MAY_USE = {
     "hyperchunk-format": set(),
-    "hyperchunk": {"hyperchunk-format"},
+    "hyperchunk-net": set(),
+    "hyperchunk": {"hyperchunk-format", "hyperchunk-net"},
     "hyperchunk-arrow": {"hyperchunk"},
     "hyperchunk-c": {"hyperchunk", "hyperchunk-h5abi", "hyperchunk-udf"},
     "hyperchunk-cuda": {"hyperchunk-format"},
     "hyperchunk-cuda-fake": set(),
     "hyperchunk-live": {"hyperchunk", "hyperchunk-udf"},
-    "hyperchunk-udf": {"hyperchunk-cuda", "hyperchunk-format"},
+    "hyperchunk-udf": {"hyperchunk-cuda", "hyperchunk-format", "hyperchunk-net"},
     "hyperchunk-h5abi": {"hyperchunk", "hyperchunk-format", "hyperchunk-live", "hyperchunk-udf"},
     "hyperchunk-filter": {"hyperchunk-h5abi", "hyperchunk-udf"},
     "hyperchunk-wasm": {"hyperchunk-udf"},

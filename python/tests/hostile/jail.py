@@ -30,6 +30,8 @@ TESTS = Path(__file__).resolve().parents[1]
 ROOT = TESTS.parents[1]
 TOOLS = ("unshare", "setpriv", "prlimit", "timeout", "mount", "umount")
 SHARED_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/run/lock")
+# An address of the jail that looks like another machine's in the public network.
+OWN_PUBLIC = "93.184.216.34"
 ADDRESS_SPACE = 6 << 30
 LARGEST_FILE = 256 << 20
 LARGEST_SPARSE_FILE = 5 << 30
@@ -220,13 +222,16 @@ def _cover(folder: Path, paths: list[Path], options: str) -> None:
 
 
 def _loopback() -> None:
-    """Enables the loopback, so that a control can show that a connection would succeed."""
+    """Enables the loopback, so that a control can show that a connection would succeed, with a public address, too."""
     up = 1
-    get_flags, set_flags = 0x8913, 0x8914
+    get_flags, set_flags, set_address, set_mask = 0x8913, 0x8914, 0x8916, 0x891C
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as anything:
         row = struct.pack("16sH14s", b"lo", 0, b"")
         (flags,) = struct.unpack_from("16xH", fcntl.ioctl(anything, get_flags, row))
         fcntl.ioctl(anything, set_flags, struct.pack("16sH14s", b"lo", flags | up, b""))
+        for what, value in ((set_address, OWN_PUBLIC), (set_mask, "255.255.255.255")):
+            row = struct.pack("16sHH4s8x", b"lo:1", socket.AF_INET, 0, socket.inet_aton(value))
+            fcntl.ioctl(anything, what, row)
 
 
 def _resolver() -> None:

@@ -3,14 +3,14 @@
 //! It runs with the reader's rights and knows only the function's target. A system's name services are
 //! separate modules and daemons; here they can neither delay nor harm the reader.
 
-use super::address::is_public;
 use super::endpoint::Endpoint;
 use crate::error::{Error, Result, fail};
 use crate::protocol::MAX_TEXT_BYTES;
 use crate::socket;
 use crate::worker::SOCKET;
+use hyperchunk_net::{is_own, is_public};
 use std::ffi::OsString;
-use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs as _, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::{Duration, Instant};
 
@@ -59,17 +59,6 @@ fn look_up(endpoint: &Endpoint) -> Result<Vec<SocketAddr>> {
             Err(error) => fail!(Io, "the name cannot be looked up: {error}"),
         },
     }
-}
-
-/// Returns whether an address belongs to this machine, in whatever network: packets to it would have it as
-/// their source, too. Sends none.
-fn is_own(address: IpAddr) -> bool {
-    let any = if address.is_ipv4() { IpAddr::from([0_u8; 4]) } else { IpAddr::from([0_u8; 16]) };
-    let from = UdpSocket::bind((any, 0)).and_then(|socket| {
-        socket.connect((address, 9))?;
-        socket.local_addr()
-    });
-    from.is_ok_and(|from| from.ip() == address)
 }
 
 /// Returns the addresses that may be connected: an address given as such, and a name's addresses in the

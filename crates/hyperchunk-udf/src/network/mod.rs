@@ -8,7 +8,6 @@
 //!
 //! **Invariant:** the checked address is the connected one: a name is resolved only once.
 
-mod address;
 mod broker;
 pub mod connect;
 mod endpoint;

@@ -9,6 +9,7 @@ mod date;
 mod direct;
 mod failure;
 mod fetch;
+mod hosts;
 mod location;
 mod objects;
 mod process;
@@ -27,6 +28,7 @@ use super::{Counters, Land, Remote, RemoteOptions, RequestCost, Source, ends_bef
 use crate::{Error, ErrorKind, Result};
 use buffers::Buffers;
 use bytes::Bytes;
+use hosts::Held;
 use location::{Kind, Location};
 pub(super) use objects::{abort_upload, delete, list, put, put_new};
 use process::Process;
@@ -48,6 +50,8 @@ struct ObjectSource {
     options: Arc<RemoteOptions>,
     tally: Arc<Tally>,
     version: Arc<Version>,
+    /// The server's name, whose addresses are remembered.
+    host: Option<Held>,
     head: Bytes,
     /// True if the version comes from an index.
     known: bool,
@@ -81,6 +85,7 @@ pub(super) fn open_known(
         let source = ObjectSource {
             shown: location.shown(),
             identity: identity(&location, &connection, &version),
+            host: host(&location),
             location,
             connection,
             options: Arc::new(options.clone()),
@@ -122,6 +127,8 @@ impl ObjectSource {
         let settings = Settings::new(&location, &options.store, std::env::vars())?;
         let connection = Arc::new(connection(&location, &options, settings));
         let (process, tally) = (Process::get()?, Arc::<Tally>::default());
+        let host = host(&location);
+        host.iter().for_each(|host| host.keep(process.hosts()));
         let answer = with_region(process, &connection, &tally, || {
             tally.counters.rounds.fetch_add(1, Ordering::Relaxed);
             let target = Target {
@@ -137,10 +144,11 @@ impl ObjectSource {
         let shown = location.shown();
         let identity = identity(&location, &connection, &answer.version);
         let (version, head) = (Arc::new(answer.version), answer.bytes);
-        Ok(Self { location, shown, identity, connection, options, tally, version, head, known: false })
+        Ok(Self { location, shown, identity, connection, options, tally, version, host, head, known: false })
     }
 
     fn target(&self, process: &Process, longest: u64) -> Result<Target> {
+        self.host.iter().for_each(|host| host.keep(process.hosts()));
         Ok(Target {
             store: process.store(&self.connection)?,
             path: Connection::path(&self.location)?,
@@ -188,6 +196,11 @@ impl ObjectSource {
             })
         })
     }
+}
+
+/// Returns the host of a web server.
+fn host(location: &Location) -> Option<Held> {
+    if location.kind == Kind::Http { Held::of(&location.container) } else { None }
 }
 
 /// Runs `run`, and once more if the store reports for the first time that the bucket is in another region.

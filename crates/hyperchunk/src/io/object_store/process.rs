@@ -2,6 +2,7 @@
 //!
 //! None of it survives a fork: the child has no threads. It makes its own state at its first read.
 
+use super::hosts::Hosts;
 use super::location::Kind;
 use super::store::{Connection, Store};
 use crate::io::PerProcess;
@@ -25,6 +26,7 @@ pub(super) struct Process {
     clients: Mutex<HashMap<String, HttpClient>>,
     /// Actual regions of buckets that are not where the connection expected them.
     regions: Mutex<HashMap<Arc<Connection>, String>>,
+    hosts: Arc<Hosts>,
 }
 
 static SHARED: PerProcess<Process> = PerProcess::new();
@@ -50,6 +52,7 @@ impl Process {
             stores: Mutex::default(),
             clients: Mutex::default(),
             regions: Mutex::default(),
+            hosts: Arc::default(),
         })
     }
 
@@ -59,6 +62,11 @@ impl Process {
         let share = u32::try_from(concurrency.max(256)).unwrap_or(WEIGHT);
         let permit = Arc::clone(&self.gate).acquire_many_owned((WEIGHT / share).max(1)).await;
         Held(permit.ok())
+    }
+
+    /// Returns the web servers of open files.
+    pub(super) fn hosts(&self) -> &Arc<Hosts> {
+        &self.hosts
     }
 
     /// Records that a bucket is in another region; `false` if it is the region already used.

@@ -4,10 +4,10 @@
 //! send a request to a cloud machine's metadata service, or to a service of its own machine, which only it
 //! can reach.
 
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use super::hosts::{addresses, is_elsewhere, look_up};
+use reqwest::dns::{Name, Resolve, Resolving};
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::Arc;
+use std::net::IpAddr;
 use url::{Host, Url};
 
 /// Maximum number of redirects of one request.
@@ -67,11 +67,11 @@ impl Redirects {
 }
 
 fn public(address: IpAddr) -> Result<(), Refused> {
-    if is_public(address) {
-        Ok(())
-    } else {
-        Err(Refused::elsewhere(format!("to {address}, which is no public address")))
+    if is_elsewhere(address) {
+        return Ok(());
     }
+    let what = if hyperchunk_net::is_public(address) { "this machine" } else { "no public address" };
+    Err(Refused::elsewhere(format!("to {address}, which is {what}")))
 }
 
 /// Reason why a redirect is not followed.
@@ -118,61 +118,19 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// DNS resolver that fails if a name has an address that is not public.
+/// DNS resolver that fails if a name has an address that is not public, or is this machine's.
 #[derive(Debug)]
 pub(super) struct PublicOnly;
 
 impl Resolve for PublicOnly {
     fn resolve(&self, name: Name) -> Resolving {
         Box::pin(async move {
-            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
-            let found: Vec<SocketAddr> = found.collect();
+            let found = look_up(name.as_str()).await?;
             for address in &found {
-                public(address.ip())?;
+                public(*address)?;
             }
-            Ok(Box::new(found.into_iter()) as Addrs)
+            Ok(addresses(found))
         })
-    }
-}
-
-pub(super) fn resolver() -> Arc<PublicOnly> {
-    Arc::new(PublicOnly)
-}
-
-/// Returns whether an address is public: not loopback, private, multicast or otherwise reserved (IANA's
-/// registries of special-purpose addresses).
-fn is_public(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(address) => is_public_v4(address),
-        IpAddr::V6(address) => is_public_v6(address),
-    }
-}
-
-fn is_public_v4(address: Ipv4Addr) -> bool {
-    let [a, b, c, _] = address.octets();
-    let reserved = a == 0
-        || a == 10
-        || a == 127
-        || a >= 224
-        || (a == 100 && (64..128).contains(&b))
-        || (a == 169 && b == 254)
-        || (a == 172 && (16..32).contains(&b))
-        || (a == 192 && (b == 168 || (b == 0 && (c == 0 || c == 2)) || (b == 88 && c == 99)))
-        || (a == 198 && (b == 18 || b == 19 || (b == 51 && c == 100)))
-        || (a == 203 && b == 0 && c == 113);
-    !reserved
-}
-
-fn is_public_v6(address: Ipv6Addr) -> bool {
-    let segments = address.segments();
-    let carried = |high: u16, low: u16| is_public_v4(Ipv4Addr::from(u32::from(high) << 16 | u32::from(low)));
-    match segments {
-        // IPv4 addresses mapped or embedded in IPv6.
-        [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => carried(high, low),
-        [0x2002, high, low, ..] => carried(high, low),
-        // Protocol assignments (Teredo) and documentation.
-        [0x2001, 0..=0x1ff | 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => false,
-        [first, ..] => (0x2000..0x4000).contains(&first),
     }
 }
 

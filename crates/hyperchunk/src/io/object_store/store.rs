@@ -220,14 +220,18 @@ impl std::fmt::Debug for Connector {
 
 impl HttpConnector for Connector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
+        let process = Process::get();
         let make = || {
             let client = match self.connection.kind {
-                Kind::Http => HttpClient::new(Web::new(&self.connection)?),
+                Kind::Http => {
+                    let hosts = process.as_ref().map_or_else(|_| Arc::default(), |it| Arc::clone(it.hosts()));
+                    HttpClient::new(Web::new(&self.connection, hosts)?)
+                }
                 _ => HttpClient::new(Direct::new(options)?),
             };
             Ok(HttpClient::new(Wire(client)))
         };
-        match Process::get() {
+        match &process {
             // Clients for credentials differ in their options.
             Ok(process) => process.client(format!("{} {options:?}", self.settings), make),
             Err(_) => make(),

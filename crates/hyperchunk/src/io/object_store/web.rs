@@ -1,7 +1,8 @@
 //! HTTP client for web servers. Archives often answer with a redirect to a store, signed for an hour: it is
 //! followed once and remembered, not for every range, and only if [`Redirects`] allows it.
 
-use super::redirects::{self, MAX_REDIRECTS, Redirects, Refused, resolver};
+use super::hosts::{Host, Hosts, Remembering};
+use super::redirects::{self, MAX_REDIRECTS, PublicOnly, Redirects, Refused};
 use super::settings::{ANONYMOUS, BEARER};
 use super::store::{Connection, USER_AGENT, innermost};
 use http_body_util::BodyExt;
@@ -9,11 +10,11 @@ use object_store::HeaderValue;
 use object_store::client::{
     HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody, HttpService,
 };
-use reqwest::{Certificate, Client, NoProxy, Proxy, Request, Response};
+use reqwest::{Certificate, Client, ClientBuilder, NoProxy, Proxy, Request, Response};
 use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use url::Url;
 
@@ -23,27 +24,42 @@ const REMEMBERED: Duration = Duration::from_secs(300);
 const MOST: usize = 256;
 
 pub(super) struct Web {
+    /// Client for the server in the URL; it remembers the addresses of its name.
     client: Client,
     /// Client for servers other than the one in the URL; it checks the addresses of host names.
     elsewhere: Client,
     redirects: Redirects,
+    hosts: Arc<Hosts>,
     /// Sent to the server in the caller's URL, never elsewhere.
     authorization: Option<HeaderValue>,
     ends: Mutex<HashMap<Url, (Url, Instant)>>,
 }
 
 impl Web {
-    pub(super) fn new(connection: &Connection) -> object_store::Result<Self> {
+    pub(super) fn new(connection: &Connection, hosts: Arc<Hosts>) -> object_store::Result<Self> {
         let unfit = |source: String| object_store::Error::Generic { store: "web", source: source.into() };
         let authorization = authorization(connection).map_err(unfit)?;
         let redirects = Redirects::parse(connection.settings.get(redirects::OPTION)).map_err(unfit)?;
-        let own = client(connection, false).map_err(unfit)?;
-        let elsewhere = client(connection, redirects != Redirects::Any).map_err(unfit)?;
-        Ok(Self { client: own, elsewhere, redirects, authorization, ends: Mutex::default() })
+        let builder = || client(connection).map_err(unfit);
+        let (own, elsewhere) = match redirects {
+            Redirects::Any => (builder()?, builder()?),
+            _ => {
+                let remembering = Arc::new(Remembering(Arc::clone(&hosts)));
+                (builder()?.dns_resolver(remembering), builder()?.dns_resolver(Arc::new(PublicOnly)))
+            }
+        };
+        let build = |builder: ClientBuilder| builder.build().map_err(|error| unfit(said(error)));
+        let (client, elsewhere) = (build(own)?, build(elsewhere)?);
+        Ok(Self { client, elsewhere, redirects, hosts, authorization, ends: Mutex::default() })
     }
 
     /// Sends one request, to the server at `origin` or to another one that it redirected to.
-    async fn ask(&self, origin: &Url, url: &Url, request: &HttpRequest) -> Result<Response, HttpError> {
+    async fn ask(
+        &self,
+        (origin, host): (&Url, Option<&Host>),
+        url: &Url,
+        request: &HttpRequest,
+    ) -> Result<Response, HttpError> {
         let mut asked = Request::new(request.method().clone(), url.clone());
         *asked.headers_mut() = request.headers().clone();
         let own = origin.origin() == url.origin();
@@ -51,15 +67,20 @@ impl Web {
             asked.headers_mut().insert("authorization", value.clone());
         }
         let client = if own { &self.client } else { &self.elsewhere };
-        client.execute(asked).await.map_err(error)
+        let response = client.execute(asked).await.map_err(error)?;
+        if let (true, Some(host), Some(by)) = (own, host, response.remote_addr()) {
+            host.answered(by.ip());
+        }
+        Ok(response)
     }
 
     /// Requests `url`, which is `origin` or its redirect's target, and follows redirects.
     async fn get(&self, origin: &Url, url: &Url, request: &HttpRequest) -> Result<Response, HttpError> {
         let refused = |refused: Refused| HttpError::new(HttpErrorKind::Request, refused);
         let mut url = url.clone();
+        let host = self.hosts.of(origin);
         for _ in 0..=MAX_REDIRECTS {
-            let response = self.ask(origin, &url, request).await?;
+            let response = self.ask((origin, host.as_deref()), &url, request).await?;
             let location = response.headers().get("location").filter(|_| response.status().is_redirection());
             let Some(location) = location else { return Ok(response) };
             let next = location.to_str().ok().and_then(|location| url.join(location).ok());
@@ -156,9 +177,12 @@ fn error(error: reqwest::Error) -> HttpError {
     HttpError::new(kind, error.without_url())
 }
 
-fn client(connection: &Connection, only_public: bool) -> Result<Client, String> {
+fn said(error: reqwest::Error) -> String {
+    innermost(&error.without_url())
+}
+
+fn client(connection: &Connection) -> Result<ClientBuilder, String> {
     let settings = &connection.settings;
-    let text = |error: reqwest::Error| innermost(&error.without_url());
     let mut builder = Client::builder()
         .redirect(reqwest::redirect::Policy::none())
         .user_agent(USER_AGENT)
@@ -166,21 +190,18 @@ fn client(connection: &Connection, only_public: bool) -> Result<Client, String> 
         .http1_only()
         .https_only(!settings.is_on("allow_http"))
         .danger_accept_invalid_certs(settings.is_on("allow_invalid_certificates"));
-    if only_public {
-        builder = builder.dns_resolver(resolver());
-    }
     if let Some(url) = settings.get("proxy_url") {
-        let mut proxy = Proxy::all(url).map_err(text)?;
+        let mut proxy = Proxy::all(url).map_err(said)?;
         if let Some(excluded) = settings.get("proxy_excludes") {
             proxy = proxy.no_proxy(NoProxy::from_string(excluded));
         }
         if let Some(certificate) = settings.get("proxy_ca_certificate") {
-            let certificate = Certificate::from_pem(certificate.as_bytes()).map_err(text)?;
+            let certificate = Certificate::from_pem(certificate.as_bytes()).map_err(said)?;
             builder = builder.tls_certs_merge([certificate]);
         }
         builder = builder.proxy(proxy);
     }
-    builder.build().map_err(text)
+    Ok(builder)
 }
 
 /// Returns the header for the caller's token, or for the user and password in the URL.

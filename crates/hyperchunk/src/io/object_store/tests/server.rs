@@ -70,7 +70,17 @@ impl Server {
         modified: Option<&'static str>,
         script: impl Fn(&Request) -> Answer + Send + Sync + 'static,
     ) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::at("127.0.0.1:0", bytes, (etag, modified), script)
+    }
+
+    /// Serves at an address of this machine.
+    pub(super) fn at(
+        address: &str,
+        bytes: Vec<u8>,
+        (etag, modified): (Option<&'static str>, Option<&'static str>),
+        script: impl Fn(&Request) -> Answer + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind(address).unwrap();
         let address = listener.local_addr().unwrap();
         let shared = Arc::new(Shared {
             bytes,

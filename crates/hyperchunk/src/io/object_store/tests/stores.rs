@@ -2,6 +2,7 @@
 
 use super::server::{Answer, Request, Server};
 use super::*;
+use crate::io::object_store::hosts::tests::{left, plan};
 
 /// A fake S3 server that only inspects the request.
 #[test]
@@ -136,6 +137,36 @@ fn redirects_that_lead_astray_are_not_followed() {
     // No policy follows it.
     assert!(!error.to_string().contains("`any`"), "{error}");
     assert_eq!(round.log().len(), 11);
+}
+
+/// A server whose name leads into the reader's network once the file is open: the next request goes where
+/// the first went, and so do a redirect and a file beside.
+#[test]
+fn a_name_does_not_lead_inside_later() {
+    let name = "rebind.test";
+    let outside = Server::at("127.77.0.1:0", pattern(5000), (Some("\"one\""), None), |request: &Request| {
+        match (request.number, request.path.as_str()) {
+            // The connection ends, so that the name is looked up again.
+            (1, _) | (_, "/again.h5") => Answer::Reset,
+            (_, "/moves.h5") => Answer::Status(302, "location: /secret\r\nconnection: close\r\n", ""),
+            _ => Answer::Right,
+        }
+    });
+    let inside = format!("127.0.0.1:{}", outside.address.port());
+    let inside = Server::at(&inside, pattern(5000), (Some("\"one\""), None), |_| Answer::Right);
+    plan(name, &[&["127.77.0.1"], &["127.0.0.1"], &["127.0.0.1", "::1"], &["127.0.0.1"]]);
+    let at = |path: &str| format!("http://{name}:{}/{path}", outside.address.port());
+    let source = open(&at("x.h5"), &options()).unwrap();
+    assert_eq!(fetch_one(&source, 2000..3000).unwrap(), pattern(5000)[2000..3000]);
+    let sibling = source.remote().unwrap().sibling("moves.h5").unwrap().unwrap();
+    assert_eq!(fetch_one(&sibling, 2000..3000).unwrap(), pattern(5000)[2000..3000]);
+    assert!(inside.log().is_empty(), "{:?}", inside.log());
+    assert!(outside.log().iter().any(|request| request.path == "/secret"));
+    assert_eq!(left(name), 1, "looked up again after each end of a connection");
+    // Control: once no file is open, the name leads where it leads now.
+    drop((source, sibling));
+    drop(open(&at("again.h5"), &options()).unwrap());
+    assert_eq!(inside.log().len(), 1);
 }
 
 /// A store's redirect would carry the request's signature, so it is followed only within the same server.
