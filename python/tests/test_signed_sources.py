@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,30 @@ def test_one_of_the_file_itself_leads_nowhere(way: Way, reader: str, folder: Pat
     # Values in the file are not signed, as for inputs in general.
     changed("m.h5", here, "")
     assert values("m.h5", reader) == "[1.0, 1.0, 1.0, 1.0]"
+
+
+@pytest.mark.parametrize("reader", ["h5py.File", "hyperchunk.open"])
+@pytest.mark.parametrize("way", [way for way in WAYS if way is not soft])
+def test_a_file_elsewhere_is_not_replaced_by_one_beside(way: Way, reader: str, folder: Path, attach: Any) -> None:
+    """An input named by its absolute path, after the file was copied to another folder with a file of that name."""
+    with h5py.File("m.h5", "w") as file:
+        way(file, str(folder / "one"))
+    attach(folder / "m.h5", "lua", LUA, "out:4:double")
+    hyperchunk.udf.attach("m.h5", outputs="sum", expression="a + 1")
+    (folder / "copy").mkdir()
+    shutil.copy("m.h5", "copy/m.h5")
+    for suffix in (".h5", ".bin"):
+        shutil.copy(f"two{suffix}", f"copy/one{suffix}")
+    assert values("m.h5", reader) == "[1.0, 1.0, 1.0, 1.0]"
+    for dataset in ("out", "sum"):
+        said = values("copy/m.h5", reader, dataset)
+        assert re.search("outside this file's folder, from where functions get no inputs", said), said
+        assert str(folder / "one") in said, said
+    if way not in (raw, nested) or reader != "h5py.File":
+        # Once it is not there, the one beside is read, as by libhdf5; raw data by hyperchunk alone.
+        os.unlink("one.h5")
+        os.unlink("one.bin")
+        assert values("copy/m.h5", reader) == "[2.0, 2.0, 2.0, 2.0]"
 
 
 @pytest.mark.parametrize("reader", ["h5py.File", "hyperchunk.open"])

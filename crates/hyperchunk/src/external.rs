@@ -43,6 +43,24 @@ enum Key {
     Checked(PathBuf),
 }
 
+/// What is kept of another file.
+trait Opened: Clone {
+    /// Returns the file on disk.
+    fn on_disk(&self) -> Option<&std::fs::File>;
+}
+
+impl Opened for File {
+    fn on_disk(&self) -> Option<&std::fs::File> {
+        Self::on_disk(self)
+    }
+}
+
+impl Opened for Arc<dyn Source> {
+    fn on_disk(&self) -> Option<&std::fs::File> {
+        self.file()
+    }
+}
+
 impl ExternalFiles {
     pub(crate) fn new(path: Option<&Path>, policy: ExternalPolicy) -> Self {
         let home = Home::new(path);
@@ -150,7 +168,7 @@ impl ExternalFiles {
     /// Searches for a name as libhdf5 does. An absolute name is tried as it is, then its last part beside
     /// the file; a relative one beside the file, then in the working folder. The first place at which there
     /// is a file decides: if the rules forbid that file, there is no other.
-    fn find<T: Clone>(
+    fn find<T: Opened>(
         &self,
         from: &File,
         name: &Name,
@@ -181,16 +199,21 @@ impl ExternalFiles {
             if let Some(file) = kept.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
                 return Ok(file.clone());
             }
+            let named = Key::Named(path.clone());
             let opened = match &key {
                 Key::Named(_) => open(&path, None),
-                Key::Checked(real) => {
-                    self.open_checked(from, name, real).and_then(|file| open(&path, Some(file)))
-                }
+                Key::Checked(real) => self.open_checked(from, name, real).and_then(|file| {
+                    // Usually the same as without rules: then both see one version of it.
+                    let before = kept.lock().unwrap_or_else(PoisonError::into_inner).get(&named).cloned();
+                    let same = before.filter(|it| it.on_disk().is_some_and(|it| place::is_same(it, &file)));
+                    same.map_or_else(|| open(&path, Some(file)), Ok)
+                }),
             };
             match opened {
                 Ok(file) => {
                     self.found().lock().unwrap_or_else(PoisonError::into_inner).insert(path);
                     keep(kept, key, &file);
+                    keep_new(kept, named, &file);
                     return Ok(file);
                 }
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -275,6 +298,11 @@ fn keep<T: Clone>(kept: &Kept<T>, key: Key, file: &T) {
         kept.clear();
     }
     kept.insert(key, file.clone());
+}
+
+/// Keeps a file for reads without rules, too, unless they have one of that name.
+fn keep_new<T: Clone>(kept: &Kept<T>, key: Key, file: &T) {
+    kept.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_insert_with(|| file.clone());
 }
 
 #[cfg(unix)]

@@ -642,6 +642,69 @@ def no_output_below_a_folder_link_of_somebody_else() -> None:
     expect(run(OWNER, WRITE, str(shared / "results/keep")), "written")
 
 
+PROJECT = """
+import h5py, hyperchunk, os
+os.chdir("/tmp/scratch/project")
+os.mkdir("sub")
+for name in ("in.bin", "sub/in.bin"):
+    open(name, "wb").write(bytes(range(20)))
+for name, raw in (("file", "in.bin"), ("folder", "sub/in.bin")):
+    with h5py.File(name + ".h5", "w") as file:
+        file.create_dataset("a", (20,), "u1", external=[(raw, 0, 20)])
+    hyperchunk.udf.attach(name + ".h5", outputs="b", expression="a + 0", unsigned=True)
+"""
+EXCHANGE = """
+import ctypes, os
+os.chdir("/tmp/scratch/project")
+os.symlink("/tmp/h54321/secret", "link.bin")
+os.symlink("/tmp/h54321/folder", "link")
+exchange = lambda one, other: ctypes.CDLL(None).renameat2(-100, one, -100, other, 2)
+print("ready", flush=True)
+while True:
+    exchange(b"in.bin", b"link.bin")
+    exchange(b"sub", b"link")
+"""
+READ_PROJECT = """
+import hyperchunk, time
+secret, right = list(b"of nobody's business"), list(range(20))
+for name in ("file", "folder"):
+    seen = {"a": [0, 0], "b": [0, 0]}
+    end = time.monotonic() + 4
+    while time.monotonic() < end:
+        for dataset, counts in seen.items():
+            try:
+                with hyperchunk.open(f"/tmp/scratch/project/{name}.h5") as file:
+                    values = file[dataset][...].tolist()
+            except hyperchunk.HyperchunkError:
+                continue
+            counts[values == right] += 1
+            assert values in (secret, right), values
+    print("of the reader:", *map(bool, seen["a"]), "as input:", *map(bool, seen["b"]), end=". ")
+"""
+
+
+def an_input_that_somebody_else_exchanges() -> None:
+    """A function's input, or its folder, is exchanged for a link again and again; the reader's own reads follow it."""
+    project = SCRATCH / "project"
+    project.mkdir()
+    os.chown(project, STRANGER, STRANGER)
+    folder = Path(f"/tmp/h{OWNER}/folder")
+    folder.mkdir()
+    os.chown(folder, OWNER, OWNER)
+    place(folder / "in.bin", b"of nobody's business" * 100, OWNER, 0o600)
+    expect(run(STRANGER, PROJECT), "")
+    command = ["setpriv", f"--reuid={STRANGER}", f"--regid={STRANGER}", "--clear-groups", "--no-new-privs"]
+    with subprocess.Popen([*command, sys.executable, "-c", EXCHANGE], stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        try:
+            other.stdout.readline()
+            done = run(OWNER, READ_PROJECT)
+        finally:
+            other.kill()
+    one = "of the reader: True True as input: False True."
+    expect(done, f"{one} {one}")
+
+
 SCENARIOS: list[Callable[[], None]] = [
     an_index_of_somebody_else,
     statistics_of_somebody_else,
@@ -658,6 +721,7 @@ SCENARIOS: list[Callable[[], None]] = [
     no_log_begins_in_a_folder_of_somebody_else,
     no_edit_in_place_through_a_link_of_somebody_else,
     no_output_below_a_folder_link_of_somebody_else,
+    an_input_that_somebody_else_exchanges,
 ]
 
 

@@ -113,6 +113,19 @@ pub(super) fn resolve(path: &Path) -> Option<PathBuf> {
     std::fs::canonicalize(if path.as_os_str().is_empty() { Path::new(".") } else { path }).ok()
 }
 
+/// Returns whether two open files are the same one.
+#[cfg(unix)]
+pub(super) fn is_same(one: &File, other: &File) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let identity = |file: &File| file.metadata().ok().map(|metadata| (metadata.dev(), metadata.ino()));
+    identity(one).is_some_and(|found| identity(other) == Some(found))
+}
+
+#[cfg(not(unix))]
+pub(super) fn is_same(_: &File, _: &File) -> bool {
+    false
+}
+
 /// Returns whether a path without links is in one of the kernel's file systems.
 pub(super) fn is_of_the_system(real: &Path) -> bool {
     ["/proc", "/sys", "/dev"].iter().any(|folder| real.starts_with(folder))

@@ -137,6 +137,21 @@ fn what_was_opened_without_rules_is_no_input() {
 }
 
 #[test]
+fn one_file_is_opened_once() {
+    let scene = Scene::new("once");
+    let path = scene.file("in");
+    raw(&scene.at("data/other.h5"), "in");
+    for inputs_first in [false, true] {
+        let file = open(&path);
+        let other = |as_input: bool| {
+            let find = || file.0.external.open(&file, &"other.h5".into()).unwrap();
+            if as_input { live::with_inputs(ExternalPolicy::Beside, find) } else { find() }
+        };
+        assert!(other(inputs_first).same(&other(!inputs_first)));
+    }
+}
+
+#[test]
 fn the_folder_is_the_one_that_the_file_is_in() {
     let scene = Scene::new("folder");
     let path = scene.file("in");
