@@ -156,4 +156,4 @@ def test_the_command_ends_when_writers_are_done(busy: store.Store, tmp_path: Pat
     wrong = subprocess.run([*command[:4], "max > 3"], capture_output=True, text=True, check=False)
     assert "no dataset is named" in wrong.stderr
     wrong = subprocess.run([*command[:4], "/ocean/x", "value > 3"], capture_output=True, text=True, check=False)
-    assert "no dataset /ocean/x" in wrong.stderr
+    assert "dataset /ocean/x not found" in wrong.stderr
