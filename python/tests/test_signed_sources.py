@@ -138,8 +138,8 @@ def test_a_file_elsewhere_is_not_replaced_by_one_beside(way: Way, reader: str, f
         assert str(folder / "one") in said, said
     if way not in (raw, nested) or reader != "h5py.File":
         # Once it is not there, the one beside is read, as by libhdf5; raw data by hyperchunk alone.
-        os.unlink("one.h5")
-        os.unlink("one.bin")
+        Path("one.h5").unlink()
+        Path("one.bin").unlink()
         assert values("copy/m.h5", reader) == "[2.0, 2.0, 2.0, 2.0]"
 
 

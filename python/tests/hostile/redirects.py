@@ -56,9 +56,7 @@ def main() -> None:
         for policy in ("public", "any"):
             before = len(inside.asked)
             try:
-                hyperchunk.open(
-                    f"http://127.0.0.1:{outside.server_port}/{name}", storage_options={"redirects": policy}
-                )
+                hyperchunk.open(f"http://127.0.0.1:{outside.server_port}/{name}", storage_options={"redirects": policy})
                 said = "opened"
             except (OSError, hyperchunk.HyperchunkError) as error:
                 said = str(error)
