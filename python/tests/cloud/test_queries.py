@@ -88,7 +88,7 @@ def test_the_commands_analyse_and_ask(values: np.ndarray, run: Command, proxy: s
     run("store", "query", URL, "/ocean/h", "value > 8", "--json")
     nothing = proxy.stats()["bytes"]
     top = answer(run("store", "query", URL, "/ocean/h", "--top", "1", "--json"))
-    assert top["shards"][0]["index"] == [321, 123]  # type: ignore[index]
+    assert top["zones"][0]["index"] == [321, 123]  # type: ignore[index]
     assert proxy.stats()["bytes"] <= nothing
     assert "80 zones" not in run("store", "zones", URL, "/ocean/plain").stdout
     assert "100 zones" in run("store", "zones", URL, "/ocean/h").stdout
