@@ -46,11 +46,11 @@ pub enum Knob {
     FailLaunch = 3,
     /// The version of CUDA that the driver reports; 12090.
     Version = 4,
-    /// Whether cuFile finds `nvidia-fs`; 1.
+    /// True if cuFile finds `nvidia-fs`; 1.
     Nvfs = 5,
     /// Number of idle threads that the driver starts; 0.
     Threads = 6,
-    /// Whether memory can be shared through descriptors; 1.
+    /// True if memory can be shared through descriptors; 1.
     Exports = 7,
     /// Fail the Nth import of shared memory from now (0: never).
     FailImport = 8,

@@ -208,7 +208,7 @@ impl Library {
         call: unsafe extern "C" fn(Hid, *mut c_char, usize) -> isize,
     ) -> String {
         let mut buffer = vec![0u8; 4096];
-        // SAFETY: the buffer has that many bytes; HDF5 terminates what it writes.
+        // SAFETY: the buffer has that many bytes; HDF5 terminates the text.
         let n = unsafe { call(id, buffer.as_mut_ptr().cast(), buffer.len()) };
         let end = usize::try_from(n).unwrap_or(0).min(buffer.len() - 1);
         String::from_utf8_lossy(buffer.get(..end).unwrap_or_default()).into_owned()

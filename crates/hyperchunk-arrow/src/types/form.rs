@@ -352,7 +352,7 @@ fn order(datatype: &Datatype) -> ByteOrder {
     }
 }
 
-/// Returns whether the members of a struct are those of a reference.
+/// Returns whether a struct has the members of a reference.
 pub(crate) fn is_reference(fields: &Fields) -> bool {
     fields.len() == REFERENCE_FIELDS.len()
         && fields.iter().zip(REFERENCE_FIELDS).all(|(field, name)| field.name() == name)

@@ -100,7 +100,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     link: Option<Link>,
-    /// Number of relays started so far.
+    /// Number of started relays.
     relays: u64,
 }
 
@@ -312,8 +312,8 @@ impl Shared {
         shared
     }
 
-    /// Runs an operation with a relay. One is started if there is none, if it has ended, or if it belongs to
-    /// the parent of a forked process. A relay that ends during the operation is replaced once; one that does
+    /// Runs an operation with a relay. A relay is started if none runs, or if the running one belongs to the
+    /// parent of a forked process. A relay that ends during the operation is replaced once; one that does
     /// not answer is not asked twice.
     fn with<T>(
         &self,

@@ -165,7 +165,7 @@ impl Slot {
         self.number
     }
 
-    /// Returns the driver of files over a network; negative while there is none.
+    /// Returns the driver of files over a network; negative before it is registered.
     pub(super) fn driver(&self) -> Hid {
         self.driver.load(Ordering::Relaxed)
     }

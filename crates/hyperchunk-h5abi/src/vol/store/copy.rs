@@ -170,7 +170,7 @@ struct Repair<'a> {
     kind: c_int,
     source: Option<Arc<Shared>>,
     file: Option<Arc<OpenStore>>,
-    /// The paths of the datasets created so far.
+    /// Paths of the created datasets.
     made: HashMap<DatasetId, CString>,
     /// Tokens of visited groups: links may form cycles.
     seen: HashSet<[u8; 16]>,

@@ -210,7 +210,7 @@ fn restore_checksum(image: &mut [u8]) {
 }
 
 impl OpenStore {
-    /// Publishes everything written so far: others can commit it, or join.
+    /// Publishes all data written before the call: others can commit it, or join.
     pub(in crate::vol) fn flush(&self) -> Outcome<()> {
         let store = &self.store;
         let (Some(writer), Some(keeper)) = (&store.writer, store.keeper()) else { return Ok(()) };
