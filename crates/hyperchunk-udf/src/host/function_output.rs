@@ -8,7 +8,7 @@ use std::io::Read as _;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Maximum text of one evaluation: more than a thousand lines, and a small share of the pipe buffers that a
 /// user may have.
@@ -60,27 +60,39 @@ const PROCESS_LIMIT: RateLimit = RateLimit(4 << 20, 65536);
 /// Maximum number of datasets with separate budgets.
 const MAX_DATASETS: usize = 64;
 
+/// Silence after which a dataset whose text was dropped is shown again. Without it, a read that goes on printing
+/// would show a few bytes at each poll.
+const SILENCE: Duration = Duration::from_secs(2);
+
 /// Remaining budget at a point in time.
 struct RemainingBudget {
     bytes: usize,
     since: Instant,
-    /// Set once the omission of text was reported.
+    /// Set once text was dropped and its omission reported.
     told: bool,
 }
 
 impl RemainingBudget {
-    fn new(budget: &RateLimit) -> Self {
-        RemainingBudget { bytes: budget.0, since: Instant::now(), told: false }
+    fn new(limit: &RateLimit, now: Instant) -> Self {
+        RemainingBudget { bytes: limit.0, since: now, told: false }
     }
 
-    fn now(&mut self, budget: &RateLimit) -> usize {
-        let millis = usize::try_from(self.since.elapsed().as_millis()).unwrap_or(usize::MAX);
-        let fresh = millis.saturating_mul(budget.1) / 1000;
-        if fresh > 0 {
-            self.since = Instant::now();
-            self.bytes = self.bytes.saturating_add(fresh).min(budget.0);
+    fn refill(&mut self, limit: &RateLimit, now: Instant) {
+        let elapsed = now.saturating_duration_since(self.since);
+        if self.told && elapsed < SILENCE {
+            self.since = now;
+            return;
         }
-        self.bytes
+        let millis = usize::try_from(elapsed.as_millis()).unwrap_or(usize::MAX);
+        let fresh = millis.saturating_mul(limit.1) / 1000;
+        if fresh > 0 {
+            self.since = now;
+            self.bytes = self.bytes.saturating_add(fresh).min(limit.0);
+        }
+    }
+
+    fn spend(&mut self, bytes: usize) {
+        self.bytes = self.bytes.saturating_sub(bytes);
     }
 }
 
@@ -92,35 +104,64 @@ struct RemainingBudgets {
 
 static REMAINING: Mutex<RemainingBudgets> = Mutex::new(RemainingBudgets { all: None, datasets: Vec::new() });
 
-/// Cuts a dataset's text to the remaining budget.
-fn within_budget(mut text: String, label: &str) -> String {
-    // The lock is only tried: after a fork, its holder may no longer exist.
-    let Some(mut left) = (if text.is_empty() { None } else { cache(&REMAINING) }) else { return text };
-    let RemainingBudgets { all, datasets } = &mut *left;
-    let all = all.get_or_insert_with(|| RemainingBudget::new(&PROCESS_LIMIT));
-    if !datasets.iter().any(|(known, _)| known == label) {
-        if datasets.len() >= MAX_DATASETS {
-            datasets.remove(0);
+impl RemainingBudgets {
+    /// Cuts a dataset's text to the remaining budget, from which the prefix of each line is paid, too.
+    fn limit(&mut self, mut text: String, label: &str, now: Instant) -> String {
+        let all = self.all.get_or_insert_with(|| RemainingBudget::new(&PROCESS_LIMIT, now));
+        if !self.datasets.iter().any(|(known, _)| known == label) {
+            if self.datasets.len() >= MAX_DATASETS {
+                self.datasets.remove(0);
+            }
+            self.datasets.push((label.to_owned(), RemainingBudget::new(&DATASET_LIMIT, now)));
         }
-        datasets.push((label.to_owned(), RemainingBudget::new(&DATASET_LIMIT)));
-    }
-    let Some((_, own)) = datasets.iter_mut().find(|(known, _)| known == label) else { return text };
-    let most = all.now(&PROCESS_LIMIT).min(own.now(&DATASET_LIMIT));
-    let whole = text.len();
-    let end = (0..=most.min(whole)).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
-    text.truncate(end);
-    all.bytes = all.bytes.saturating_sub(text.len());
-    own.bytes = own.bytes.saturating_sub(text.len());
-    if text.len() == whole {
-        own.told = false;
-    } else if !std::mem::replace(&mut own.told, true) {
+        let Some((_, own)) = self.datasets.iter_mut().find(|(known, _)| known == label) else {
+            return text;
+        };
+        all.refill(&PROCESS_LIMIT, now);
+        own.refill(&DATASET_LIMIT, now);
+        let (cost, end) = affordable(&text, label.len() + 2, all.bytes.min(own.bytes));
+        all.spend(cost);
+        own.spend(cost);
+        if end == text.len() {
+            own.told = false;
+            return text;
+        }
+        text.truncate(end);
         own.bytes = 0;
-        if !text.is_empty() && !text.ends_with('\n') {
-            text.push('\n');
+        if !std::mem::replace(&mut own.told, true) {
+            if !text.is_empty() && !text.ends_with('\n') {
+                text.push('\n');
+            }
+            text.push_str("(more was printed, and is not shown)\n");
         }
-        text.push_str("(more was printed, and is not shown)\n");
+        text
     }
-    text
+}
+
+/// Returns the cost of as much text as a budget pays for, and its length in bytes. Each line costs its own
+/// bytes and those of its prefix.
+fn affordable(text: &str, prefix_bytes: usize, budget: usize) -> (usize, usize) {
+    let (mut cost, mut end) = (0, 0);
+    for line in text.split_inclusive('\n') {
+        let left = budget - cost;
+        if prefix_bytes + line.len() > left {
+            let room = left.saturating_sub(prefix_bytes);
+            let cut = (0..=room.min(line.len())).rev().find(|cut| line.is_char_boundary(*cut)).unwrap_or(0);
+            return if cut == 0 { (cost, end) } else { (cost + prefix_bytes + cut, end + cut) };
+        }
+        cost += prefix_bytes + line.len();
+        end += line.len();
+    }
+    (cost, end)
+}
+
+/// Cuts a dataset's text to the remaining budget of this process.
+fn within_budget(text: String, label: &str) -> String {
+    // The lock is only tried: after a fork, its holder may no longer exist.
+    match if text.is_empty() { None } else { cache(&REMAINING) } {
+        Some(mut left) => left.limit(text, label, Instant::now()),
+        None => text,
+    }
 }
 
 /// Pipe from a worker.
@@ -242,5 +283,42 @@ fn broken_pipe() -> libc::sigset_t {
         libc::sigemptyset(&raw mut set);
         libc::sigaddset(&raw mut set, libc::SIGPIPE);
         set
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs a function that prints `part` every `step` for `seconds`, and returns what is shown with prefixes.
+    fn shown(left: &mut RemainingBudgets, part: &str, start: Instant, step: Duration, count: u32) -> String {
+        let texts = (0..count).map(|at| left.limit(part.to_owned(), "f.h5:/x", start + step * at));
+        texts.map(|text| text.lines().map(|line| format!("f.h5:/x: {line}\n")).collect::<String>()).collect()
+    }
+
+    /// A read shows its burst, however slowly and in however small parts it prints.
+    #[test]
+    fn one_read_shows_one_burst() {
+        for (part, step) in [("x\n", 1), ("xxxxxxxx\n", 1), ("xxx", 1), (&*"y\n".repeat(4000), 500)] {
+            let mut left = RemainingBudgets { all: None, datasets: Vec::new() };
+            let text = shown(&mut left, part, Instant::now(), Duration::from_millis(step), 60_000);
+            let refilled = 60_000 * usize::try_from(step).unwrap() * DATASET_LIMIT.1 / 1000;
+            assert!(text.len() >= DATASET_LIMIT.0 / 2, "{} bytes", text.len());
+            if text.contains("more was printed") {
+                assert_eq!(text.matches("more was printed").count(), 1);
+                assert!(text.len() <= DATASET_LIMIT.0 + refilled + 100, "{} bytes", text.len());
+            }
+        }
+    }
+
+    /// After a silence, text is shown again.
+    #[test]
+    fn a_later_read_is_shown() {
+        let mut left = RemainingBudgets { all: None, datasets: Vec::new() };
+        let start = Instant::now();
+        let long = "z".repeat(300_000);
+        assert!(left.limit(long.clone(), "f", start).ends_with("is not shown)\n"));
+        assert_eq!(left.limit("no\n".to_owned(), "f", start + Duration::from_secs(1)), "");
+        assert_eq!(left.limit("yes\n".to_owned(), "f", start + Duration::from_secs(4)), "yes\n");
     }
 }
