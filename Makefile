@@ -6,7 +6,7 @@ SHELL := /bin/bash
 
 PY := .venv/bin/python
 
-.PHONY: help setup demo test test-all lint quick bench gpu docs clean
+.PHONY: help setup demo test test-all lint quick fuzz bench gpu docs wheel clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-8s %s\n", $$1, $$2 }'
@@ -32,6 +32,10 @@ quick: ## the inner loop: formatting, cargo check, fast tests
 	@tools/setup.sh test lint package
 	@tools/quick.sh
 
+fuzz: ## COUNT damaged copies of fuzz/corpus through the reader, from number FIRST on
+	@source tools/env.sh && CARGO_TARGET_DIR=fuzz/target cargo run --locked --release --manifest-path fuzz/Cargo.toml -- \
+		--count $(or $(COUNT),20000) --first $(or $(FIRST),0) --save fuzz/target/mutants fuzz/corpus
+
 bench: ## the cost of live datasets against plain reads
 	@tools/setup.sh system test package
 	@$(PY) bench/live_datasets.py
@@ -44,7 +48,11 @@ docs: ## the site, in site/
 	@tools/setup.sh docs
 	@$(PY) -m mkdocs build --strict
 
+wheel: ## the source archive, and a wheel for this kind of machine, in dist/
+	@tools/setup.sh build
+	@$(PY) -m hatchling build -d dist
+
 clean: ## removes .venv/, built artefacts and reports (cargo's output stays)
-	rm -rf .venv site demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv site dist demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	rm -rf python/hyperchunk/_core*.so python/hyperchunk/plugins/*.so python/hyperchunk/plugins/worker-python
 	rm -rf python/hyperchunk/libexec python/hyperchunk/connector
