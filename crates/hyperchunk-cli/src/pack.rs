@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
     /// request brings all of it.
     #[arg(long, value_enum, default_value = "plain")]
     layout: Layout,
-    /// LibVersion version of HDF5 that must be able to read OUT. auto: the oldest that can hold the contents.
+    /// Oldest version of HDF5 that must be able to read OUT. auto: the oldest that can hold the contents.
     #[arg(long, value_enum, default_value = "auto")]
     libver: Version,
     /// Group of OUT that IN becomes: one for all files, or one for each. Without it, a single IN becomes the

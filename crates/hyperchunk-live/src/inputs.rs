@@ -239,7 +239,7 @@ pub(crate) fn open(file: &File, record: &Record, slot: &Slot) -> Result<Dataset>
     Ok(dataset)
 }
 
-/// BlockContext `read` with a profile's policy for input files: this file only, or others, too.
+/// Calls `read` with a profile's policy for input files: this file only, or others, too.
 pub(crate) fn allowed<T>(profile: &Profile, read: impl FnOnce() -> T) -> T {
     let policy = match profile.inputs {
         InputFiles::File => ExternalPolicy::Never,

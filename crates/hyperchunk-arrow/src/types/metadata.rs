@@ -54,7 +54,7 @@ pub(crate) fn encode_datatype(datatype: &Datatype) -> Result<String> {
     encoded.map(|bytes| BASE64.encode(bytes))
 }
 
-/// DecodeSupport a datatype from metadata.
+/// Decodes a datatype from metadata.
 ///
 /// # Errors
 /// Corrupt if it is not a datatype.
@@ -64,7 +64,7 @@ pub(crate) fn decode_datatype(text: &str) -> Result<Datatype> {
     parse::parse(&mut cursor, &hyperchunk::Limits::default())
 }
 
-/// DecodeSupport bytes from metadata.
+/// Decodes bytes from metadata.
 pub(crate) fn decode_base64(key: &str, text: &str) -> Result<Vec<u8>> {
     BASE64.decode(text).map_err(|error| Error::corrupt(format!("the metadata {key}: {error}")))
 }
@@ -93,7 +93,7 @@ pub(crate) fn space(space: &Dataspace) -> String {
     }
 }
 
-/// DecodeSupport an extent from metadata.
+/// Decodes an extent from metadata.
 ///
 /// # Errors
 /// Corrupt if it is not an extent.
@@ -124,7 +124,7 @@ pub(crate) fn parse_space(text: &str) -> Result<Dataspace> {
     Ok(Dataspace::Simple { dims, max })
 }
 
-/// DecodeSupport a list of sizes from JSON.
+/// Decodes a list of sizes from JSON.
 pub(crate) fn parse_sizes(key: &str, text: &str) -> Result<Vec<u64>> {
     serde_json::from_str(text)
         .map_err(|_| Error::corrupt(format!("the metadata {key} is no list of sizes: {text:.200}")))

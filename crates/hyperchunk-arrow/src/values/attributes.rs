@@ -66,7 +66,7 @@ pub(crate) fn stream(batch: &RecordBatch) -> Result<Vec<u8>, arrow_schema::Arrow
     writer.into_inner()
 }
 
-/// DecodeSupport the only batch of an IPC stream.
+/// Decodes the only batch of an IPC stream.
 pub(crate) fn one_batch(bytes: Vec<u8>) -> Result<RecordBatch> {
     crate::transfer::guarded(|| {
         let mut decoder = StreamDecoder::new();

@@ -621,7 +621,7 @@ fn sequences(array: &dyn Array, mut put_each: impl FnMut(usize, ArrayRef) -> Res
     Err(type_mismatch())
 }
 
-/// DecodeSupport run-end encoding.
+/// Decodes run-end encoding.
 fn decode_runs(array: &dyn Array) -> Result<ArrayRef> {
     macro_rules! all {
         ($($ends:ident)*) => { $(

@@ -91,7 +91,7 @@ impl Worker {
         self.session.lacked_modules()
     }
 
-    /// BlockContext the function for a written box; returns its results.
+    /// Calls the function for a written box; returns its results.
     pub(super) fn on_write(
         &mut self,
         definition: &Definition,

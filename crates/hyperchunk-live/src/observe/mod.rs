@@ -312,7 +312,7 @@ impl RunningAnalysis {
         raised
     }
 
-    /// BlockContext the function for a box; returns its results.
+    /// Calls the function for a box; returns its results.
     fn call_function(
         &self,
         state: &mut State,
@@ -340,7 +340,7 @@ impl RunningAnalysis {
         found
     }
 
-    /// BlockContext the function in an existing worker or a new one. A worker that failed is ended.
+    /// Calls the function in an existing worker or a new one. A worker that failed is ended.
     fn with_worker(
         &self,
         state: &mut State,

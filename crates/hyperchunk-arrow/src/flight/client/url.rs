@@ -107,7 +107,7 @@ impl Location {
     }
 }
 
-/// DecodeSupport percent-encoded text.
+/// Decodes percent-encoded text.
 fn decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

@@ -259,7 +259,7 @@ mod tests {
     use arrow_flight::FlightData;
     use arrow_flight::utils::flight_data_to_batches;
 
-    /// DecodeSupport a message's pieces with Protocol Buffers.
+    /// Decodes a message's pieces with Protocol Buffers.
     fn parsed(message: &Message) -> FlightData {
         let all: Vec<u8> = message.concat();
         let length = u32::from_be_bytes(all[1..5].try_into().unwrap()) as usize;
