@@ -10,11 +10,12 @@ use std::mem::MaybeUninit;
 /// Memory that a step writes.
 pub(super) type OutputBytes = [MaybeUninit<u8>];
 
-/// Applies `step` to values of kind `from`, with a result of kind `to`.
+/// Applies `step` to values of kind `from`, with a result of kind `to`. The arguments that the step does not have are
+/// empty. The steps called *mixed* compare a signed integer with an unsigned one.
 ///
 /// # Errors
-/// `Failed` when there is no result: NaN as an integer, a negative power of one. `Worker` when the memory has
-/// the wrong size.
+/// `Failed` when there is no result: NaN converted to an integer, or an integer raised to a negative power. `Worker` when
+/// the memory has the wrong size, or the step does not exist for these kinds.
 pub(super) fn compute(
     step: Step,
     from: Kind,
@@ -159,7 +160,7 @@ fn truth(step: Step, a: &[u8], b: &[u8], out: &mut OutputBytes) -> Result<()> {
     }
 }
 
-/// Integers with NumPy's semantics: they wrap around, and divided by 0 they are 0.
+/// Integers with NumPy's semantics: overflow wraps around, and a division by 0 is 0.
 trait IntegerLane: Lane + Ord {
     const ZERO: Self;
     fn negative(self) -> Self;

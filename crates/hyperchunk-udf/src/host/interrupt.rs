@@ -8,24 +8,25 @@ use std::time::{Duration, Instant};
 /// Interval between checks during a wait.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
+/// Callback of the program, if it has one.
 static ASK: OnceLock<fn() -> bool> = OnceLock::new();
+/// Time at which the callback was set: the origin of `WANTED`.
 static BEGIN: OnceLock<Instant> = OnceLock::new();
-/// Time of the last interrupt, in milliseconds. It cancels all waits of that time, although only one thread
-/// is told.
+/// Time of the last interrupt, in milliseconds since `BEGIN` plus 1; 0 if there was none. It cancels every wait that
+/// began before it, because the callback reports an interrupt to one thread only.
 static WANTED: AtomicU64 = AtomicU64::new(0);
 
 /// Sets the callback that is polled while a worker computes. If it returns `true`, the worker is ended and
-/// the read fails. Can be set once a process.
+/// the read fails. Only the first call in a process has an effect.
 pub fn set_interrupt(ask: fn() -> bool) {
     BEGIN.get_or_init(Instant::now);
-    // The first callback stays.
     ASK.get_or_init(|| ask);
 }
 
 /// Wait that can be interrupted.
 pub(crate) struct Wait {
     start: Instant,
-    /// Set in programs that do not call [`set_interrupt`] and handle SIGINT themselves.
+    /// Watches for SIGINT, in programs that handle SIGINT themselves and did not call [`set_interrupt`].
     signals: Option<sigint::SigintWatch>,
 }
 
