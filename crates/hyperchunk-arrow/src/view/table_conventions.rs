@@ -21,11 +21,11 @@ pub(super) struct RequestedColumn {
     pub(super) name: String,
     /// The path of the dataset, relative to the group.
     pub(super) path: String,
-    /// The column of a two-dimensional dataset; `None` for all of it.
+    /// The number of the column in a two-dimensional dataset; `None` if the whole dataset is the column.
     part: Option<usize>,
     /// True if pandas' attributes determine the type of its values.
     pandas: bool,
-    /// The reason for which it cannot be read.
+    /// The reason why it cannot be read, if there is one.
     unsupported_reason: Option<&'static str>,
 }
 
@@ -120,8 +120,9 @@ pub(super) fn column(
     Ok(Column { stored: number, offset, kind })
 }
 
-/// Returns whether a dataset is PyTables' placeholder for an empty pandas array: a single meaningless
-/// element with attributes that describe the array, or times of no rows, whose extent is transposed.
+/// Returns whether a dataset is PyTables' placeholder for an empty pandas array. This is a single meaningless element
+/// with attributes that describe the array; or, for an array of times, a dataset without elements, whose extent is
+/// transposed.
 pub(super) fn is_empty_placeholder(dataset: &Dataset) -> Result<bool> {
     let dims = dataset.dims();
     let has = |name: &[u8]| dataset.object().attribute(name).map(|found| found.is_some());
@@ -210,8 +211,8 @@ fn names(group: &Group) -> Result<Vec<String>> {
     Ok(links.iter().filter_map(|link| link.name.as_str().map(str::to_owned)).collect())
 }
 
-/// Returns the columns of a pandas frame in fixed format: for each type, a dataset with a column for each of
-/// its columns.
+/// Returns the columns of a pandas frame in fixed format. It stores one two-dimensional dataset (*block*) for each
+/// element type, with all columns of that type.
 fn frame(group: &Group) -> Result<Vec<RequestedColumn>> {
     let damaged =
         |what: &str| named(Error::corrupt(format!("a frame of pandas without {what}")), group.object());

@@ -10,7 +10,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Limit for all responses together, in MiB. A larger response runs alone.
 const TOTAL_MIB: u32 = 1024;
-/// Number of copies of its read size that a response holds: stored, decoded, and being sent.
+/// Memory that a response holds, in multiples of the bytes that it reads at once. Those bytes exist in several copies:
+/// as stored, decoded, and on the way to the client.
 const COPIES_PER_ROW: u64 = 4;
 /// Assumed size of an element of variable size.
 const VARIABLE_BYTES: u64 = 64;
