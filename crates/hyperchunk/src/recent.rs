@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Arc;
 
-/// Cache with two generations. When entries used since the last turn fill half the bound, entries not used
-/// since the turn before are evicted, so eviction never searches.
+/// Cache with two generations: `young` has the entries used since the last turn, `old` those used between the two last
+/// turns. When the young entries fill half the bound, a turn evicts the old ones and makes the young ones old, so
+/// eviction never searches.
 #[derive(Debug)]
 pub(crate) struct Recent<K> {
     young: HashMap<K, Arc<[u8]>>,
@@ -44,7 +45,7 @@ impl<K: Hash + Eq + Copy> Recent<K> {
         }
     }
 
-    /// Evicts entries that were not used since the last turn.
+    /// Begins a new generation: evicts the old entries, and makes the young ones old.
     fn turn(&mut self) {
         self.old = std::mem::take(&mut self.young);
         self.young_bytes = 0;

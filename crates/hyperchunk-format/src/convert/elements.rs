@@ -1,6 +1,8 @@
 //! Iteration over elements at equal distances.
 
-/// Calls `f` with each of `count` elements: the bytes from its start up to the next element.
+/// Calls `f` with each of `count` pairs of elements, one of `from` and one of `to`. Elements begin every `from_step` and
+/// `to_step` bytes, and each is passed with the bytes up to the next one. With a `from_step` of 0, the elements of `from`
+/// have no bytes; with a `to_step` of 0, there is nothing to write, and `f` is not called.
 #[inline]
 pub(super) fn each(
     from: &[u8],

@@ -93,7 +93,7 @@ pub(super) fn take(pool: &Pool, size: u64) -> Result<OwnedSegment> {
     Err(Error::new(ErrorKind::Io, "others took every segment faster than this process"))
 }
 
-/// Takes a free segment for reuse.
+/// Takes a free segment for reuse; `None` if another process was faster, or the segment is unusable.
 fn recycle(pool: &Pool, number: usize, word: Word, order: u32) -> Result<Option<OwnedSegment>> {
     let index = &pool.0.index;
     let Some(file) = lock_exclusive(pool, number)? else { return Ok(None) };
@@ -113,7 +113,7 @@ fn recycle(pool: &Pool, number: usize, word: Word, order: u32) -> Result<Option<
     Ok(Some(OwnedSegment { number, word, file, order }))
 }
 
-/// Creates a segment.
+/// Creates the file of a segment, locked; `None` if another process locked it first.
 fn create_segment(pool: &Pool, number: usize, order: u32) -> Result<Option<File>> {
     let path = segment_path(pool, number);
     // A leftover of a process that was killed at this point.

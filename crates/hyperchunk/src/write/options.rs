@@ -10,9 +10,9 @@ use hyperchunk_format::model::{Dataspace, Datatype, ExternalFile, FillValue, Pip
 pub struct CreateOptions {
     /// The oldest release of HDF5 that must be able to read it.
     pub oldest: LibVersion,
-    /// The newest release whose format may be used for contents that older formats lack; then
-    /// [`Writer::notices`](super::Writer::notices) reports it. Contents that need a newer one than this and
-    /// `oldest` are an error that says so; virtual datasets are always as of HDF5 1.10.
+    /// The newest release whose format may be used for contents that the format of `oldest` cannot hold;
+    /// [`Writer::notices`](super::Writer::notices) reports each use. Contents that need a newer format than `oldest` and
+    /// `newest` are an error that says so. Virtual datasets are exempt: they always need HDF5 1.10.
     pub newest: LibVersion,
     /// Number of threads that compress; 0 for the number of processors.
     pub threads: usize,
