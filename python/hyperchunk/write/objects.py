@@ -62,5 +62,5 @@ class _WritableRegions(RegionProxy):
 
 
 def track(track_order: bool | None) -> bool:
-    """Returns the default for order tracking."""
+    """Returns whether to track the creation order: the argument ``track_order``, or False without one."""
     return bool(track_order)
