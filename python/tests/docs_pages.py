@@ -55,6 +55,12 @@ class Snippet:
         return [*(self.before.chain() if self.before else []), self]
 
 
+def ends(found: list[Snippet]) -> list[Snippet]:
+    """Returns the snippets that no other one continues or follows: their chains hold all that run."""
+    earlier = {id(one.before) for one in found}
+    return [one for one in found if one.not_run is None and id(one) not in earlier]
+
+
 def snippets(page: Path) -> tuple[list[Snippet], dict[str, str]]:
     """Returns the snippets of a page, and its files by name."""
     text, name = page.read_text(encoding="utf-8"), str(page.relative_to(ROOT))

@@ -1,4 +1,5 @@
-"""Every snippet of the pages, alone in an empty folder with the inputs that its page names.
+"""Every snippet of the pages, alone in an empty folder with the inputs that its page names. A snippet that continues
+or follows another one runs after it.
 
 The comments above a snippet say how it runs: ``docs_pages.py`` has the list. ``python test_docs_run.py`` prints the
 number of snippets of each page, and the reasons of those that do not run.
@@ -108,7 +109,7 @@ def execute(command: list[str], folder: Path, env: dict[str, str]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("snippet", [one for one in SNIPPETS if one.not_run is None], ids=str)
+@pytest.mark.parametrize("snippet", docs_pages.ends(SNIPPETS), ids=str)
 def test_a_snippet_runs_alone(
     snippet: Snippet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, buckets: tuple[Path, str], cache: Path
 ) -> None:
@@ -134,18 +135,16 @@ def test_a_snippet_runs_alone(
         for one in chain:
             if one.file is not None:
                 (folder / one.file).write_text(one.text)
-            if one.then and one.file is not None:
-                continue  # the source of a function: the command below runs it
-            earlier = programs.pop()[1] if one.continues else ""
-            programs.append((one.language, earlier + one.text))
+            if one.file is None or not one.then:  # otherwise the source of a function, which the command runs
+                earlier = programs.pop()[1] if one.continues else ""
+                programs.append((one.language, earlier + one.text))
+            programs += [("sh", then) for then in one.then]
         for language, text in programs:
             if language == "python":
                 (folder / "program.py").write_text(text)
                 execute([sys.executable, "program.py"], folder, env)
             else:
                 execute(["bash", "-euo", "pipefail", "-c", text], folder, env)
-        for then in snippet.then:
-            execute(["bash", "-euo", "pipefail", "-c", then], folder, env)
 
 
 def test_a_snippet_that_does_not_run_has_a_reason() -> None:
