@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import time
@@ -32,6 +33,17 @@ def provides(name: str) -> Callable[[Input], Input]:
         return function
 
     return register
+
+
+@provides("h5dump")
+def h5dump(_: Path) -> None:
+    if shutil.which("h5dump") is None:
+        pytest.skip("h5dump is missing")
+
+
+@provides("ziglang")
+def ziglang(_: Path) -> None:
+    pytest.importorskip("ziglang")
 
 
 def values(*shape: int) -> np.ndarray:
