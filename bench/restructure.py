@@ -178,10 +178,10 @@ def columns(folder: Path, path: Path, side: int, rounds: int, rivals: bool) -> s
                 out.unlink()
             print(f"  {name}: {done.seconds:.2f} s, {done.seconds / base:.2f}", flush=True)
     size = path.stat().st_size / (1 << 20)
-    head = f"{size:.0f} MiB, {side} x {side}, into chunks of {side} x {wide}; {rounds} rounds, the first is dropped\n\n"
+    legend = f"{size:.0f} MiB, {side} x {side}, into chunks of {side} x {wide}; {rounds} rounds, the first is dropped."
     lines = ["| | s | processor s | to `cp` | peak, MiB |", "|---|---|---|---|---|"]
     lines += [row(name, runs[name], ratios[name]) for name in ways]
-    return head + "\n".join(lines)
+    return "\n".join([*lines, "", legend])
 
 
 READ = """

@@ -37,14 +37,23 @@ def draw(path: Path, folder: Path) -> None:
         axes.add_patch(plt.Rectangle((hours.start, rows.start), *size, fill=False, edgecolor=MARK, linewidth=2))
     hour, row, _ = top[0].index or (0, 0, 0)
     axes.plot(hour + 0.5, row, "o", color=MARK)
-    axes.annotate(f"{top[0].value:.2f} m", (hour + 0.5, row), (8, 8), textcoords="offset points", color=INK)
+    axes.annotate(
+        f"{top[0].value:.2f} m",
+        (hour + 0.5, row),
+        (0, 75),
+        textcoords="offset points",
+        ha="center",
+        color=INK,
+        arrowprops={"arrowstyle": "-", "color": MARK},
+    )
     axes.set_xlabel("hour")
     axes.set_ylabel("row of the basin")
-    title = f"The biggest wave, by {top.bytes_scanned:,} of {top.total:,} bytes ({top.bytes_scanned / top.total:.3%})"
+    share = top.bytes_scanned / top.total
+    title = f"The biggest wave, found by reading {top.bytes_scanned:,} of {top.total:,} bytes ({share:.3%})"
     axes.set_title(title, loc="left", color=INK)
     figure.colorbar(shown, label="largest height of each zone, m")
     share = waves.bytes_candidate / waves.total
-    note = f"framed: where waves of more than 12 m may be; {share:.1%} of the data are read for them"
+    note = f"framed: the zones that may hold waves of more than 12 m, {share:.1%} of the data"
     figure.text(0.01, 0.01, note, color=QUIET, size=9)
     figure.tight_layout(rect=(0, 0.03, 1, 1))
     figure.savefig(path)
