@@ -420,8 +420,9 @@ impl DatasetNode {
         }
         let start = inner.take(size)?;
         let pattern = self.fill_pattern();
-        // Without a fill value, unwritten bytes are a hole, which reads as zeros.
-        if written < size && (pattern.is_some() || !inner.sink.has_holes()) {
+        // Without a fill value, unwritten bytes are a hole, which reads as zeros; freed space holds old data.
+        let is_hole = inner.sink.has_holes() && inner.space.is_fresh(start);
+        if written < size && (pattern.is_some() || !is_hole) {
             let step = FILL_BYTES / (self.element_size as u64).max(1) * self.element_size as u64;
             let step = step.max(self.element_size as u64).min(size);
             let piece = self.filled(usize::try_from(step).unwrap_or(usize::MAX))?;

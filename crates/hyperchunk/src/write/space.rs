@@ -10,6 +10,8 @@ pub(super) struct Space {
     next: AtomicU64,
     any_free: AtomicBool,
     free: Mutex<FreeList>,
+    /// The highest end of freed space: bytes from there on were never written.
+    freed_end: AtomicU64,
     /// True to use freed space again.
     reused: bool,
     /// The offset in the file of the first byte: alignments count from the start of the file.
@@ -29,7 +31,7 @@ struct FreeList {
 impl Space {
     pub(super) fn new(first: u64, reused: bool, base: u64) -> Self {
         let (next, any_free) = (AtomicU64::new(first), AtomicBool::new(false));
-        Self { next, any_free, free: Mutex::default(), reused, base }
+        Self { next, any_free, free: Mutex::default(), freed_end: AtomicU64::new(0), reused, base }
     }
 
     /// Returns the next place that is at a multiple of `alignment` in the file.
@@ -65,6 +67,11 @@ impl Space {
         }
     }
 
+    /// Returns whether space that begins at `start` was never written, so that a hole there reads as zeros.
+    pub(super) fn is_fresh(&self, start: u64) -> bool {
+        start >= self.freed_end.load(Ordering::Acquire)
+    }
+
     /// Takes `length` bytes at the end of the file.
     pub(super) fn take_at_end(&self, length: u64) -> u64 {
         self.next.fetch_add(length, Ordering::AcqRel)
@@ -81,6 +88,7 @@ impl Space {
         if length == 0 || !self.reused {
             return;
         }
+        self.freed_end.fetch_max(start.saturating_add(length), Ordering::AcqRel);
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         if committed {
             free.later.push((start, length));
@@ -158,6 +166,21 @@ impl FreeList {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn freed_space_is_not_fresh() {
+        let space = Space::new(100, true, 0);
+        let (start, _) = space.take(50, 1);
+        assert!(space.is_fresh(start));
+        space.give_back(start, 50, false);
+        space.trim();
+        let (again, _) = space.take(20, 1);
+        assert!(again == start && !space.is_fresh(again), "trimmed, but written before");
+        let (beyond, _) = space.take(50, 1);
+        assert!(!space.is_fresh(beyond));
+        let (new, _) = space.take(1, 1);
+        assert!(new >= 150 || !space.is_fresh(new));
+    }
 
     #[test]
     fn space_is_used_again() {
