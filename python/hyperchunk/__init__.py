@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from hyperchunk.layouts import Layout, restructure
     from hyperchunk.links import ExternalLink, HardLink, SoftLink, UserLink
     from hyperchunk.objects import HLObject
-    from hyperchunk.queries import Analyzed, Query, Zones, analyze, query
+    from hyperchunk.queries import Query, StoredStatistics, Zones, analyze, query
     from hyperchunk.references import AttributeReference, Reference, RegionReference
     from hyperchunk.selections import MultiBlockSlice
     from hyperchunk.virtual import UNLIMITED, VirtualLayout, VirtualSource
@@ -88,7 +88,7 @@ _HOMES = {
     "layouts": ("Layout", "restructure"),
     "links": ("ExternalLink", "HardLink", "SoftLink", "UserLink"),
     "objects": ("HLObject",),
-    "queries": ("Analyzed", "Query", "Zones", "analyze", "query"),
+    "queries": ("Query", "StoredStatistics", "Zones", "analyze", "query"),
     "references": ("AttributeReference", "Reference", "RegionReference"),
     "selections": ("MultiBlockSlice",),
     "virtual": ("UNLIMITED", "VirtualLayout", "VirtualSource"),
@@ -147,7 +147,6 @@ def create(name: Any, *, layout: str | None = None, **options: Any) -> Any:
 
 __all__ = [
     "UNLIMITED",
-    "Analyzed",
     "AttributeManager",
     "AttributeReference",
     "Dataset",
@@ -166,6 +165,7 @@ __all__ = [
     "RegionReference",
     "SoftLink",
     "Stats",
+    "StoredStatistics",
     "Table",
     "UserLink",
     "VirtualLayout",

@@ -14,19 +14,19 @@ from hyperchunk import _core
 from hyperchunk.file import File
 from hyperchunk.sources import source_of
 
-__all__ = ["Checked", "CheckedDataset", "Cost", "Finding", "Indexed", "LeftOut", "Unreadable", "check", "index"]
+__all__ = ["CheckResult", "Cost", "DatasetCost", "Finding", "IndexResult", "Omission", "ReadFailure", "check", "index"]
 
 PathLike = str | os.PathLike[str]
 
 
-class LeftOut(TypedDict):
+class Omission(TypedDict):
     """A part of a file that was left out."""
 
     path: str
     why: str
 
 
-class Indexed(TypedDict):
+class IndexResult(TypedDict):
     """Result of :func:`index`."""
 
     #: Path of the index; None if only references were requested.
@@ -41,9 +41,9 @@ class Indexed(TypedDict):
     chunks: int
     #: Number of unreadable objects, and their list; readers go to the file for them, and fail there.
     left_out: int
-    errors: list[LeftOut]
+    errors: list[Omission]
     #: Features that references to chunks cannot express.
-    not_in_references: list[LeftOut]
+    not_in_references: list[Omission]
 
 
 class Cost(TypedDict):
@@ -59,7 +59,7 @@ class Cost(TypedDict):
     seconds: float
 
 
-class CheckedDataset(TypedDict):
+class DatasetCost(TypedDict):
     """Cost of reading a dataset from a file that was not open before."""
 
     shape: list[int]
@@ -88,7 +88,7 @@ class Finding(TypedDict):
     paths: list[str]
 
 
-class Unreadable(TypedDict):
+class ReadFailure(TypedDict):
     """A part of a file that cannot be read."""
 
     path: str
@@ -96,10 +96,10 @@ class Unreadable(TypedDict):
 
 
 _Findings = list[Finding]
-_Errors = list[Unreadable]
+_Errors = list[ReadFailure]
 
 
-class Checked(TypedDict):
+class CheckResult(TypedDict):
     """Result of :func:`check`."""
 
     file: str
@@ -116,7 +116,7 @@ class Checked(TypedDict):
     #: Cost of listing all objects and attributes.
     list: Cost
     #: Datasets by path; at most ten thousand.
-    datasets: dict[str, CheckedDataset]
+    datasets: dict[str, DatasetCost]
     findings: _Findings
     errors: _Errors
 
@@ -132,7 +132,7 @@ def index(
     from_kerchunk: PathLike | None = None,
     overwrite: bool = False,
     **options: Any,
-) -> Indexed:
+) -> IndexResult:
     """Makes a sidecar index of a file: its structure and the locations of its chunks. With it, a read takes one round
     trip.
 
@@ -177,11 +177,11 @@ def index(
             from_kerchunk=_path(from_kerchunk),
             overwrite=overwrite,
         )
-    result: Indexed = json.loads(made)
+    result: IndexResult = json.loads(made)
     return result
 
 
-def check(file: Any, *, latency: float = 25.0, bandwidth: float = 80.0, **options: Any) -> Checked:
+def check(file: Any, *, latency: float = 25.0, bandwidth: float = 80.0, **options: Any) -> CheckResult:
     """Checks whether a file is fit for object stores: the cost of reading it there without an index, and advice.
 
     Does the same as ``hyperchunk check --json``. Names that are not UTF-8 keep their bytes as lone surrogates.
@@ -208,7 +208,7 @@ def check(file: Any, *, latency: float = 25.0, bandwidth: float = 80.0, **option
             raise ValueError(f"{what} must not be negative: {number}")
     with _opened(file, options) as opened:
         given = opened.filename if source_of(file) is not None else os.fsdecode(file)
-        result: Checked = json.loads(_core_of(opened).check(given, float(latency), float(bandwidth)))
+        result: CheckResult = json.loads(_core_of(opened).check(given, float(latency), float(bandwidth)))
     return result
 
 

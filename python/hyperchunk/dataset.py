@@ -427,10 +427,10 @@ class Dataset(HLObject):
         """Returns a table for Apache Arrow: the members of a compound dataset are its columns; any other dataset is
         one column, and its first dimension counts rows. Arguments as for :meth:`Group.table`.
         """
-        from hyperchunk.arrow import table_of
+        from hyperchunk.arrow import as_table
 
         conversion = {"cells": cells, "strings": strings, "half": half, "enums": enums, "compounds": compounds}
-        return table_of(self, columns, rows, mapped=mapped, batch_rows=batch_rows, **conversion)
+        return as_table(self, columns, rows, mapped=mapped, batch_rows=batch_rows, **conversion)
 
     @property
     def __array_interface__(self) -> dict[str, Any]:

@@ -257,11 +257,11 @@ class Group(HLObject, MappingHDF5):
 
         >>> duckdb.sql("select avg(x) from t where px > 32")  # with t = file.table("/Timestep_0") # doctest: +SKIP
         """
-        from hyperchunk.arrow import table_of
+        from hyperchunk.arrow import as_table
 
         conversion = {"cells": cells, "strings": strings, "half": half, "enums": enums, "compounds": compounds}
         found = self if path == "." else self[path]
-        return table_of(found, columns, rows, mapped=mapped, batch_rows=batch_rows, **conversion)
+        return as_table(found, columns, rows, mapped=mapped, batch_rows=batch_rows, **conversion)
 
     def visit(self, func: Callable[[str], Any]) -> Any:
         """Calls `func` with the path of each object below this group, once for each; stops at the first result that

@@ -63,8 +63,8 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class Restructured:
-    """A finished layout."""
+class RestructureResult:
+    """Result of :func:`restructure`: a finished layout."""
 
     #: Name of the layout.
     id: str
@@ -130,7 +130,7 @@ def restructure(
     threads: int = 0,
     sync: bool = True,
     progress: Callable[[int, int], None] | None = None,
-) -> Restructured:
+) -> RestructureResult:
     """Makes another layout of a dataset. To resume an interrupted run, make the same request again.
 
     - `order`: ``"row"``, ``"column"``, ``"hilbert"``, or all dimensions from the slowest to the fastest: the order of
@@ -181,7 +181,7 @@ def restructure(
             executors.run(work, tasks, executor=executor, workers=workers, each=each)
     left_out = job.commit("epoch" if sync else "never")
     chunk_made = tuple(json.loads(job.describe(threads))["chunk"])
-    return Restructured(job.id, job.path, chunk_made, done, skipped, tuple(left_out))
+    return RestructureResult(job.id, job.path, chunk_made, done, skipped, tuple(left_out))
 
 
 def _here(job: _core.Restructuring, number: int, threads: int, first: int, end: int) -> tuple[int, int]:

@@ -167,8 +167,8 @@ def query(file: str | os.PathLike[str], path: str, predicate: str, box: BoxLike 
 
 
 @dataclass(frozen=True)
-class Analyzed:
-    """Result of :func:`analyze`."""
+class StoredStatistics:
+    """Statistics of a file, stored by :func:`analyze`."""
 
     #: File of the statistics.
     path: Path
@@ -180,7 +180,7 @@ class Analyzed:
     bytes_scanned: int
 
 
-def analyze(file: str | os.PathLike[str], datasets: Sequence[str] | None = None, **options: Any) -> Analyzed:
+def analyze(file: str | os.PathLike[str], datasets: Sequence[str] | None = None, **options: Any) -> StoredStatistics:
     """Reads all values of a plain HDF5 file once, on all processors, and stores their statistics in a file beside it.
     You can query it then (:func:`query`), until the file changes. `datasets` are paths; by default all numeric ones.
     `options` are as for :func:`hyperchunk.open`.
@@ -196,7 +196,7 @@ def analyze(file: str | os.PathLike[str], datasets: Sequence[str] | None = None,
         if not isinstance(core, _core.File):
             raise ValueError("a file that is being written is not analysed")
         path, found, left, bytes_scanned = _core.analyze(core, names)
-    return Analyzed(path, dict(found), dict(left), bytes_scanned)
+    return StoredStatistics(path, dict(found), dict(left), bytes_scanned)
 
 
 def _slices(start: Sequence[int], count: Sequence[int]) -> tuple[slice, ...]:

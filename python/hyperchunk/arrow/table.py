@@ -232,7 +232,7 @@ def bounds(rows: slice, count: int) -> tuple[int, int]:
     return start, max(start, stop)
 
 
-def table_of(
+def as_table(
     found: HLObject,
     columns: Sequence[str] | None = None,
     rows: slice | tuple[int, int] | range | None = None,

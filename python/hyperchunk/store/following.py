@@ -15,7 +15,7 @@ from hyperchunk import _core
 
 
 @dataclass(frozen=True)
-class Seen:
+class Matches:
     """Matching values of a flush."""
 
     #: Indices of the values, a row each.
@@ -37,7 +37,7 @@ def follow(
     interval: float = 0.1,
     until_done: bool = False,
     timeout: float | None = None,
-) -> Iterator[Seen]:
+) -> Iterator[Matches]:
     """Implements :meth:`hyperchunk.store.Store.follow`."""
     # Created before the first iteration, so that commits from now on are followed.
     core = _core.StoreFollow(os.fspath(path), "/" + dataset.strip("/"), predicate)
@@ -46,13 +46,13 @@ def follow(
 
 def _polled(
     core: _core.StoreFollow, dtype: np.dtype[Any], rank: int, interval: float, until_done: bool, timeout: float | None
-) -> Iterator[Seen]:
+) -> Iterator[Matches]:
     end = None if timeout is None else time.monotonic() + timeout
     while True:
         found, _, _, done = core.poll()
         for writer, appended, indices, values in found:
             read = np.frombuffer(values, dtype)
-            yield Seen(np.frombuffer(indices, np.uint64).reshape(len(read), rank), read, writer, appended)
+            yield Matches(np.frombuffer(indices, np.uint64).reshape(len(read), rank), read, writer, appended)
         if (done and until_done) or (end is not None and time.monotonic() >= end):
             return
         if not found:

@@ -17,16 +17,16 @@ from hyperchunk import _core, executors
 from hyperchunk.dtypes import dtype_of
 from hyperchunk.file import is_url, store_options
 from hyperchunk.queries import BoxLike, Query, Zones
-from hyperchunk.store import analysis, schema
-from hyperchunk.store.analysis import Analysis, Results, StoredAnalysis
-from hyperchunk.store.following import Seen, follow
+from hyperchunk.store import schema
+from hyperchunk.store.analysis import Analysis, Results, StoredAnalysis, listed, records, results
+from hyperchunk.store.following import Matches, follow
 from hyperchunk.store.schema import Dataset
 from hyperchunk.store.tables import Fragments, fragments
 from hyperchunk.store.writer import Writer
 
 if TYPE_CHECKING:
     from hyperchunk.dataset import Dataset as ReadDataset
-    from hyperchunk.layouts import Restructured
+    from hyperchunk.layouts import RestructureResult
 
 
 class StoreWarning(UserWarning):
@@ -60,7 +60,7 @@ class Epoch:
     #: Conflicts between writers.
     conflicts: list[Conflict]
     #: Writers with uncommitted data.
-    left: list[str]
+    uncommitted: list[str]
     #: Datasets that plain HDF5 can read, and the others with the reasons.
     linked: list[str]
     unlinked: dict[str, str]
@@ -196,7 +196,7 @@ class Store:
             warnings.warn(reason, StoreWarning, stacklevel=2)
         if made is None:
             return None
-        number, writers, found, left, linked, unlinked, failed = made
+        number, writers, found, uncommitted, linked, unlinked, failed = made
         if failed and tickets is None:
             warnings.warn(
                 f"epoch {number} has nothing new of {', '.join(failed)}: could not write all that it was given; "
@@ -213,13 +213,13 @@ class Store:
             other = f"writer {conflict.other}" if conflict.other.strip("0") else "an earlier epoch"
             message = f"{conflict.path}{place}: {conflict.what}: {kept}, {other} does not"
             warnings.warn(f"{self.path}: {message}", StoreWarning, stacklevel=2)
-        return Epoch(number, writers, conflicts_found, left, linked, dict(unlinked), dict(set_aside))
+        return Epoch(number, writers, conflicts_found, uncommitted, linked, dict(unlinked), dict(set_aside))
 
     def fragments(self, table: str = "/", epoch: int | None = None) -> Fragments:
         """Returns the Arrow files that form a table (:func:`fragments`)."""
         return fragments(self.path, table, epoch)
 
-    def restructure(self, dataset: str, **options: Any) -> Restructured:
+    def restructure(self, dataset: str, **options: Any) -> RestructureResult:
         """Makes another layout of a dataset, as of the newest or another `epoch`: see :func:`hyperchunk.restructure`.
         Later epochs use it, too, until they change the dataset.
         """
@@ -247,7 +247,7 @@ class Store:
         interval: float = 0.1,
         until_done: bool = False,
         timeout: float | None = None,
-    ) -> Iterator[Seen]:
+    ) -> Iterator[Matches]:
         """Yields the values that satisfy `predicate` as writers flush them: a standing query, without locks and
         before any commit. Values committed before its start are not included; use :meth:`query` for them. Without
         `predicate`, `path` is a predicate that names its dataset, ``"max(h) > 12"``. Polls every `interval` seconds;
@@ -279,20 +279,20 @@ class Store:
 
     def analyses(self, epoch: int | None = None) -> list[StoredAnalysis]:
         """Lists the analyses of an epoch, by default the newest."""
-        return analysis.listed(self.path, epoch)
+        return listed(self.path, epoch)
 
     def results(self, dataset: str | bytes, epoch: int | None = None, *, run: bool = False) -> list[Results]:
         """Returns the results of analyses for a dataset, in an epoch, by default the newest. No function runs:
         results of several writers are merged by the rules of the analysis (``merge=``). With `run`, an analysis
         without rules merges them by its own function, in the sandbox, if this user trusts its signer.
         """
-        return analysis.results(self.path, dataset, epoch, run)
+        return results(self.path, dataset, epoch, run)
 
-    def add_analysis(self, added: Analysis | bytes) -> Epoch | None:
+    def add_analysis(self, analysis: Analysis | bytes) -> Epoch | None:
         """Adds an analysis that runs on all data written from now on; makes an epoch. For earlier data, use
         :meth:`backfill`.
         """
-        (record,) = analysis.records([added])
+        (record,) = records([analysis])
         return self._announce(record, runs=True)
 
     def remove_analysis(self, removed: str) -> Epoch | None:
@@ -312,7 +312,7 @@ class Store:
 
     def backfill(
         self,
-        looks: Analysis | bytes | str,
+        analysis: Analysis | bytes | str,
         *,
         epochs: tuple[int, int] | None = None,
         threads: int = 0,
@@ -320,21 +320,21 @@ class Store:
         workers: int | None = None,
     ) -> int | None:
         """Runs an analysis on earlier data: on the current contents, in the newest epoch, of boxes that were written
-        in `epochs` (first and last; by default all) and have no results of it. `looks` is an analysis, or the name or
+        in `epochs` (first and last; by default all) and have no results of it. `analysis` is one, or the name or
         id of one in the store. Uses up to `threads` threads, each with a worker; 0 means one per processor. An
         `executor` distributes the work, as for :func:`hyperchunk.executors.run`: a Dask client, ``"processes"``, any
         object with ``submit``. Returns the number of the epoch with the results; None if there was nothing to do.
         """
-        if isinstance(looks, str):
-            record = bytes(self._analysis(looks).record)
+        if isinstance(analysis, str):
+            record = bytes(self._analysis(analysis).record)
         else:
-            (record,) = analysis.records([looks])
+            (record,) = records([analysis])
         of_epochs = epochs or (0, 2**63)
         if executor is None:
             return _core.store_backfill(self.path, record, of_epochs, threads)
         epoch, boxes = _core.store_unseen(self.path, record, of_epochs)
-        look = functools.partial(_look, self.path, record, of_epochs, epoch)
-        tickets = executors.run(look, boxes, executor=executor, workers=workers)
+        analyze = functools.partial(_analyze_boxes, self.path, record, of_epochs, epoch)
+        tickets = executors.run(analyze, boxes, executor=executor, workers=workers)
         made = self.commit([ticket for ticket in tickets if ticket is not None])
         return None if made is None else made.number
 
@@ -426,7 +426,7 @@ def create(
 
     >>> run = create("run.h5", {"/energy": Dataset((8_000_000,), "f4")})  # doctest: +SKIP
     """
-    given = analysis.records(analyses)
+    given = records(analyses)
     structure = schema.empty()
     datasets = dict(datasets or {})
     definitions = []
@@ -495,9 +495,9 @@ def open(
     reach = _reach(storage_options, network)
     known, definitions = _core.store_look_up(target, _network(target, **reach))
     options = {"checksum": checksum, "statistics": statistics, "sync": sync, "codec": codec, "segments": segments}
-    return Store(target, known, tuple(definitions), options, analysis.records(analyses), None, reach)
+    return Store(target, known, tuple(definitions), options, records(analyses), None, reach)
 
 
-def _look(path: str, record: bytes, epochs: tuple[int, int], epoch: int, first: int, end: int) -> bytes | None:
+def _analyze_boxes(path: str, record: bytes, epochs: tuple[int, int], epoch: int, first: int, end: int) -> bytes | None:
     """Runs an analysis on some of the boxes that it has not seen, in any process."""
     return _core.store_look(path, record, epochs, epoch, (first, end))

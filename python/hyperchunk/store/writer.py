@@ -300,7 +300,7 @@ class StoredDataset:
             dims = [int(size)] if isinstance(size, int | np.integer) else [int(length) for length in size]
         self._core.resize(self._number, dims)
 
-    def look_at(self, start: int | tuple[int, ...], values: npt.ArrayLike) -> None:
+    def analyze(self, start: int | tuple[int, ...], values: npt.ArrayLike) -> None:
         """Runs the analyses on elements that were written earlier, at the offset `start`."""
         array = np.asarray(values, self._base)
         first = (start,) if isinstance(start, int | np.integer) else tuple(start)
