@@ -8,15 +8,14 @@ from __future__ import annotations
 import json
 import math
 import os
-from typing import Any, TypedDict
+from typing import TypedDict, Unpack
 
 from hyperchunk import _core
-from hyperchunk.file import File
+from hyperchunk.file import File, path_of
 from hyperchunk.sources import source_of
+from hyperchunk.typing import FileName, OpenOptions, PathLike
 
 __all__ = ["CheckResult", "Cost", "DatasetCost", "Finding", "IndexResult", "Omission", "ReadFailure", "check", "index"]
-
-PathLike = str | os.PathLike[str]
 
 
 class Omission(TypedDict):
@@ -122,7 +121,7 @@ class CheckResult(TypedDict):
 
 
 def index(
-    file: Any,
+    file: FileName,
     output: PathLike | None = None,
     *,
     cache: bool = False,
@@ -131,7 +130,7 @@ def index(
     name: str | None = None,
     from_kerchunk: PathLike | None = None,
     overwrite: bool = False,
-    **options: Any,
+    **options: Unpack[OpenOptions],
 ) -> IndexResult:
     """Makes a sidecar index of a file: its structure and the locations of its chunks. With it, a read takes one round
     trip.
@@ -168,7 +167,7 @@ def index(
         raise ValueError("an object without a path or URL has no place for its index: give output")
     with _opened(file, options) as opened:
         made = _core_of(opened).make_index(
-            opened.filename if nameless else os.fsdecode(file),
+            opened.filename if nameless else path_of(file),
             output=_path(output),
             cache=cache,
             kerchunk=_path(kerchunk),
@@ -181,7 +180,9 @@ def index(
     return result
 
 
-def check(file: Any, *, latency: float = 25.0, bandwidth: float = 80.0, **options: Any) -> CheckResult:
+def check(
+    file: FileName, *, latency: float = 25.0, bandwidth: float = 80.0, **options: Unpack[OpenOptions]
+) -> CheckResult:
     """Checks whether a file is fit for object stores: the cost of reading it there without an index, and advice.
 
     Does the same as ``hyperchunk check --json``. Names that are not UTF-8 keep their bytes as lone surrogates.
@@ -207,15 +208,16 @@ def check(file: Any, *, latency: float = 25.0, bandwidth: float = 80.0, **option
         if not math.isfinite(number) or number < 0:
             raise ValueError(f"{what} must not be negative: {number}")
     with _opened(file, options) as opened:
-        given = opened.filename if source_of(file) is not None else os.fsdecode(file)
+        given = opened.filename if source_of(file) is not None else path_of(file)
         result: CheckResult = json.loads(_core_of(opened).check(given, float(latency), float(bandwidth)))
     return result
 
 
-def _opened(file: Any, options: dict[str, Any]) -> File:
+def _opened(file: FileName, options: OpenOptions) -> File:
     if "index" in options:
         raise TypeError("an index is not used here")
-    return File(file, index="never", **options)
+    options["index"] = "never"
+    return File(file, **options)
 
 
 def _core_of(file: File) -> _core.File:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from hyperchunk import _core, selections, values
-from hyperchunk.dtypes import Description, Dtype
+from hyperchunk.dtypes import Description
 from hyperchunk.exceptions import UnsupportedError
-from hyperchunk.values import Array
+from hyperchunk.typing import Array, Dtype, Index
 
 if TYPE_CHECKING:
     from hyperchunk.dataset import Dataset
@@ -149,7 +149,7 @@ class CudaArray:
     def __dlpack__(
         self,
         *,
-        stream: Any = None,
+        stream: int | None = None,
         max_version: tuple[int, int] | None = None,
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
@@ -167,7 +167,7 @@ class CudaArray:
         return self._core.dlpack(versioned, bool(copy))
 
     @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
+    def __cuda_array_interface__(self) -> dict[str, object]:
         """Interface for libraries without DLPack."""
         return {
             "shape": self.shape,
@@ -187,7 +187,7 @@ class CudaArray:
         return f"<CudaArray shape {self.shape}, dtype {self._dtype}, GPU {self.device}>"
 
 
-def read(dataset: Dataset, selection: Any, device: int) -> CudaArray:
+def read(dataset: Dataset, selection: Index, device: int) -> CudaArray:
     """Implements :meth:`Dataset.cuda`."""
     data = dataset._readable
     dims = data.shape

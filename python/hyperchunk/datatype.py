@@ -6,9 +6,9 @@ import posixpath
 
 from hyperchunk import dtypes
 from hyperchunk._printable import printable
-from hyperchunk.dtypes import Dtype
 from hyperchunk.likeness import class_of_h5py
 from hyperchunk.objects import HLObject
+from hyperchunk.typing import Dtype
 
 
 class Datatype(HLObject):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hyperchunk._printable import printable
 from hyperchunk.exceptions import HyperchunkError
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from hyperchunk.dataset import Dataset
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if isinstance(value, bytes):
         return value.split(b"\0", 1)[0].decode("utf-8", "surrogateescape")
     return str(value)

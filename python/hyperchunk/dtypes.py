@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from hyperchunk.likeness import class_of_h5py
 from hyperchunk.references import Reference, RegionReference, class_of
+from hyperchunk.typing import Dtype
 
-Dtype = np.dtype[Any]
 Description = tuple[Any, ...]
 
 POINTER = np.dtype("O").itemsize

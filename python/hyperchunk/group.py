@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Literal, TypeVar, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -25,9 +25,14 @@ from hyperchunk.links import ExternalLink, HardLink, SoftLink, UserLink
 from hyperchunk.objects import AnyObject, HLObject, MappingHDF5, Opened, encode, read_only
 from hyperchunk.references import Reference
 from hyperchunk.suggestions import few, suggestion
+from hyperchunk.typing import Cells, Compounds, DatasetOptions, Enums, Half, Index, Member, Rows, Strings, Values
 
 if TYPE_CHECKING:
-    from hyperchunk.arrow.table import Cells, Compounds, Enums, Half, Strings, Table
+    from hyperchunk.arrow.table import Table
+    from hyperchunk.batches import Wanted
+    from hyperchunk.dtypes import Description
+
+R = TypeVar("R")
 
 Link = HardLink | SoftLink | ExternalLink | UserLink
 
@@ -38,14 +43,14 @@ _FEW = 1000
 _HARD, _SOFT, _EXTERNAL = range(3)
 
 
-class Group(HLObject, MappingHDF5):
+class Group(HLObject, MappingHDF5[Member]):
     """A group: a mapping of names to objects. A name may be a path, relative or from the root."""
 
     __slots__ = ()
 
     __class__ = class_of_h5py("Group")
 
-    def __getitem__(self, name: str | bytes | Reference) -> Any:
+    def __getitem__(self, name: str | bytes | Reference) -> Member:
         if isinstance(name, Reference):
             return self._referred(name)
         if not isinstance(name, str | bytes):
@@ -80,7 +85,7 @@ class Group(HLObject, MappingHDF5):
             at, here = found, f"{here.rstrip('/')}/{part.decode('utf-8', 'replace')}"
         return ""
 
-    def _member(self, name: str | bytes) -> Any:
+    def _member(self, name: str | bytes) -> Member:
         """Returns the object of a name."""
         path = encode(name)
         self._opened.need()
@@ -130,14 +135,31 @@ class Group(HLObject, MappingHDF5):
         return "/".join([here, *parts]) or "/"
 
     @overload
-    def get(self, name: str | bytes | Reference, default: Any = None) -> Any: ...
+    def get(self, name: str | bytes | Reference, default: object = None) -> Member: ...
     @overload
-    def get(self, name: str | bytes, default: Any = None, *, getclass: bool = False, getlink: Literal[True]) -> Any: ...
+    def get(
+        self, name: str | bytes, default: object = None, getclass: Literal[False] = False, *, getlink: Literal[True]
+    ) -> Link: ...
     @overload
-    def get(self, name: str | bytes, default: Any = None, getclass: bool = False, getlink: bool = False) -> Any: ...
-    def get(self, name: Any, default: Any = None, getclass: bool = False, getlink: bool = False, **_: Any) -> Any:
-        """Returns the object of a name, or `default`; with `getclass` its class, with `getlink` the link, with both
-        the class of the link.
+    def get(
+        self, name: str | bytes | Reference, default: object = None, getclass: bool = False, getlink: bool = False
+    ) -> Member: ...
+    def get(
+        self, name: str | bytes | Reference, default: object = None, getclass: bool = False, getlink: bool = False
+    ) -> Member:
+        """Returns the object of a name, without an error if it does not exist.
+
+        Args:
+            name: Path, relative to this group or from the root; or a reference.
+            default: Result if there is no object of that name.
+            getclass: Return the class of the object, or of the link.
+            getlink: Return the link: a :class:`HardLink`, :class:`SoftLink` or :class:`ExternalLink`.
+
+        Example:
+            >>> with hyperchunk.open("a.h5", "w") as file:
+            ...     file["x"] = 1
+            ...     file.get("x", getclass=True).__name__, file.get("y")
+            ('Dataset', None)
         """
         if not getclass and not getlink:
             if not isinstance(name, str | bytes):
@@ -146,6 +168,8 @@ class Group(HLObject, MappingHDF5):
                 return self._member(name)
             except ObjectNotFoundError:
                 return default
+        if isinstance(name, Reference):
+            raise TypeError("getclass and getlink are for names, not for references")
         if name not in self:
             return default
         if not getlink:
@@ -171,7 +195,7 @@ class Group(HLObject, MappingHDF5):
             core.prefetch(self._object, attributes=False, depth=1)
         return iter(names)
 
-    def _pairs(self, backwards: bool) -> Iterator[tuple[str, Any]]:
+    def _pairs(self, backwards: bool) -> Iterator[tuple[str, Member]]:
         core = self._opened.need()
         core.prefetch(self._object, attributes=True, depth=1)
         links = self._object.links()
@@ -196,7 +220,11 @@ class Group(HLObject, MappingHDF5):
         """
         self._opened.need().prefetch(self._object, attributes=attributes, depth=depth)
 
-    def read_many(self, wanted: Any) -> Any:
+    @overload
+    def read_many(self, wanted: Mapping[str, Index]) -> dict[str, Values]: ...
+    @overload
+    def read_many(self, wanted: Sequence[Wanted]) -> list[Values]: ...
+    def read_many(self, wanted: Mapping[str, Index] | Sequence[Wanted]) -> dict[str, Values] | list[Values]:
         """Reads from several datasets in one batch: their chunks are located, fetched and decoded together.
 
         `wanted` maps paths (from here) to indices, as in ``{"lat": np.s_[100:200], "lon": ...}``, and the result maps
@@ -210,23 +238,32 @@ class Group(HLObject, MappingHDF5):
 
         return read_many(self, wanted)
 
-    def read_many_future(self, wanted: Any) -> Future[Any]:
+    @overload
+    def read_many_future(self, wanted: Mapping[str, Index]) -> Future[dict[str, Values]]: ...
+    @overload
+    def read_many_future(self, wanted: Sequence[Wanted]) -> Future[list[Values]]: ...
+    def read_many_future(self, wanted: Mapping[str, Index] | Sequence[Wanted]) -> Future[Values]:
         """Does :meth:`read_many` in the background."""
         from hyperchunk.batches import submit
 
-        return submit(self.read_many, wanted)
+        return submit(lambda wanted: self.read_many(wanted), wanted)
 
-    async def read_many_async(self, wanted: Any) -> Any:
+    @overload
+    async def read_many_async(self, wanted: Mapping[str, Index]) -> dict[str, Values]: ...
+    @overload
+    async def read_many_async(self, wanted: Sequence[Wanted]) -> list[Values]: ...
+    async def read_many_async(self, wanted: Mapping[str, Index] | Sequence[Wanted]) -> dict[str, Values] | list[Values]:
         """Does :meth:`read_many` as a coroutine of asyncio."""
         from asyncio import wrap_future
 
-        return await wrap_future(self.read_many_future(wanted))
+        found: Future[Values] = self.read_many_future(wanted)
+        return await wrap_future(found)
 
     def table(
         self,
         path: str = ".",
         columns: Sequence[str] | None = None,
-        rows: slice | tuple[int, int] | range | None = None,
+        rows: Rows | None = None,
         *,
         cells: Cells | None = None,
         strings: Strings | None = None,
@@ -259,17 +296,27 @@ class Group(HLObject, MappingHDF5):
         """
         from hyperchunk.arrow import as_table
 
-        conversion = {"cells": cells, "strings": strings, "half": half, "enums": enums, "compounds": compounds}
         found = self if path == "." else self[path]
-        return as_table(found, columns, rows, mapped=mapped, batch_rows=batch_rows, **conversion)
+        return as_table(
+            found,
+            columns,
+            rows,
+            mapped=mapped,
+            batch_rows=batch_rows,
+            cells=cells,
+            strings=strings,
+            half=half,
+            enums=enums,
+            compounds=compounds,
+        )
 
-    def visit(self, func: Callable[[str], Any]) -> Any:
+    def visit(self, func: Callable[[str], R | None]) -> R | None:
         """Calls `func` with the path of each object below this group, once for each; stops at the first result that
         is not None, and returns it. Does not follow soft and external links.
         """
         return self._visit(lambda name, _: func(name))
 
-    def visititems(self, func: Callable[[str, Any], Any]) -> Any:
+    def visititems(self, func: Callable[[str, Member], R | None]) -> R | None:
         """Like :meth:`visit`, with the objects."""
         return self._visit(lambda name, address: func(name, self._below(name, address)))
 
@@ -277,7 +324,7 @@ class Group(HLObject, MappingHDF5):
         path = self._join(name)
         return wrap(self._opened, self._opened.need().object(address, path), path)
 
-    def _visit(self, func: Callable[[str, int], Any]) -> Any:
+    def _visit(self, func: Callable[[str, int], R | None]) -> R | None:
         seen = {self._object.address}
         for name, target, _ in self._walk(lambda target: target[1] not in seen):
             if target[0] == _HARD and target[1] not in seen:
@@ -286,7 +333,7 @@ class Group(HLObject, MappingHDF5):
                     return result
         return None
 
-    def _walk(self, enter: Callable[[tuple[Any, ...]], bool]) -> Iterator[tuple[str, tuple[Any, ...], bool]]:
+    def _walk(self, enter: Callable[[Description], bool]) -> Iterator[tuple[str, Description, bool]]:
         """Iterates over all links below this group, by name and in pre-order; `enter` decides whether to descend into
         a group.
         """
@@ -309,20 +356,20 @@ class Group(HLObject, MappingHDF5):
             if below is not None:
                 waiting.append((f"{path}/", iter(below.links(by_name=True))))
 
-    def visit_links(self, func: Callable[[str], Any]) -> Any:
+    def visit_links(self, func: Callable[[str], R | None]) -> R | None:
         """Calls `func` with the path of each link below this group; stops at the first result that is not None, and
         returns it.
         """
         return self._visit_links(lambda name, _: func(name))
 
-    def visititems_links(self, func: Callable[[str, Link], Any]) -> Any:
+    def visititems_links(self, func: Callable[[str, Link], R | None]) -> R | None:
         """Like :meth:`visit_links`, with the links."""
         return self._visit_links(lambda name, target: func(name, _link_of(target)))
 
-    def _visit_links(self, func: Callable[[str, tuple[Any, ...]], Any]) -> Any:
+    def _visit_links(self, func: Callable[[str, Description], R | None]) -> R | None:
         entered = {self._object.address}
 
-        def enter(target: tuple[Any, ...]) -> bool:
+        def enter(target: Description) -> bool:
             new = target[1] not in entered
             entered.add(target[1])
             return new
@@ -340,8 +387,8 @@ class Group(HLObject, MappingHDF5):
 
     def copy(
         self,
-        source: Any,
-        dest: Any,
+        source: HLObject | str | bytes,
+        dest: HLObject | str | bytes,
         name: str | bytes | None = None,
         shallow: bool = False,
         expand_soft: bool = False,
@@ -361,14 +408,18 @@ class Group(HLObject, MappingHDF5):
 
         if expand_refs:
             raise UnsupportedError("expand_refs: objects that references lead to are not copied with them")
+        found: HLObject
         try:
             found = source if isinstance(source, HLObject) else self[source]
         except ObjectNotFoundError as error:
             raise SourceNotFoundError(str(error)) from None
-        into = isinstance(dest, HLObject)
-        called = (name if name is not None else (found.name or "").rpartition("/")[2]) if into else dest
+        into: HLObject = self
+        if isinstance(dest, HLObject):
+            into, called = dest, name if name is not None else (found.name or "").rpartition("/")[2]
+        else:
+            called = dest
         links = (expand_soft, expand_external)
-        copy(found, dest if into else self, called, shallow=shallow, follow=links, attributes=not without_attrs)
+        copy(found, into, called, shallow=shallow, follow=links, attributes=not without_attrs)
 
     def require_group(self, name: str | bytes) -> Group:
         """Returns the group of that name, and creates it if necessary."""
@@ -381,7 +432,12 @@ class Group(HLObject, MappingHDF5):
         return found
 
     def require_dataset(
-        self, name: str | bytes, shape: int | tuple[int, ...], dtype: npt.DTypeLike, exact: bool = False, **options: Any
+        self,
+        name: str | bytes,
+        shape: int | tuple[int, ...],
+        dtype: npt.DTypeLike,
+        exact: bool = False,
+        **options: Unpack[DatasetOptions],
     ) -> Dataset:
         """Returns the dataset of that name, and creates it if necessary. `exact` requires the same dtype."""
         if name not in self:
@@ -416,7 +472,7 @@ def wrap(opened: Opened, found: AnyObject, name: str | None) -> HLObject:
     return (opened.classes or CLASSES)[found.kind](opened, found, name)
 
 
-def _link_of(target: tuple[Any, ...]) -> Link:
+def _link_of(target: Description) -> Link:
     if target[0] == _HARD:
         return HardLink()
     if target[0] == _SOFT:

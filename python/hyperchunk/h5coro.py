@@ -24,16 +24,15 @@ Source: SlideRule's public interface of H5Coro, and *H5Coro* (SlideRule, 2021).
 from __future__ import annotations
 
 from concurrent.futures import Future
-from typing import Any, NamedTuple
+from typing import NamedTuple, Unpack
 
 import numpy as np
-import numpy.typing as npt
 
 from hyperchunk.batches import submit
 from hyperchunk.dataset import Dataset
-from hyperchunk.dtypes import Dtype
 from hyperchunk.exceptions import InvalidError
 from hyperchunk.file import File
+from hyperchunk.typing import Array, Dtype, FileName, OpenOptions
 
 ALL_ROWS = -1
 ALL_COLS = -1
@@ -49,7 +48,7 @@ class Info(NamedTuple):
     #: Size of all elements in bytes.
     datasize: int
     #: The elements; None if only metadata were requested.
-    data: npt.NDArray[Any] | None
+    data: Array | None
     #: Dtype of the elements.
     datatype: Dtype
     #: Number of rows: the length of the dataset's first dimension.
@@ -59,14 +58,14 @@ class Info(NamedTuple):
 
 
 def read(
-    resource: Any,
+    resource: FileName | File,
     dataset: str,
     column: int = ALL_COLS,
     start_row: int = 0,
     row_count: int = ALL_ROWS,
     *,
     metadata_only: bool = False,
-    **options: Any,
+    **options: Unpack[OpenOptions],
 ) -> Info:
     """Reads `row_count` rows of a dataset from `start_row` on, all columns or one.
 
@@ -83,9 +82,22 @@ def read(
         return _read(file, dataset, column, start_row, row_count, metadata_only)
 
 
-def readp(resource: Any, dataset: str, *args: Any, **options: Any) -> Future[Info]:
+def readp(
+    resource: FileName | File,
+    dataset: str,
+    column: int = ALL_COLS,
+    start_row: int = 0,
+    row_count: int = ALL_ROWS,
+    *,
+    metadata_only: bool = False,
+    **options: Unpack[OpenOptions],
+) -> Future[Info]:
     """Does :func:`read` in the background."""
-    return submit(lambda _: read(resource, dataset, *args, **options), None)
+
+    def work(name: str) -> Info:
+        return read(resource, name, column, start_row, row_count, metadata_only=metadata_only, **options)
+
+    return submit(work, dataset)
 
 
 def _read(file: File, name: str, column: int, start: int, count: int, metadata_only: bool) -> Info:
@@ -98,7 +110,7 @@ def _read(file: File, name: str, column: int, start: int, count: int, metadata_o
         raise InvalidError(f"rows {start} to {end} of {rows} (object {name}, file {file.filename})")
     if column != ALL_COLS and not (0 <= column < columns and found.ndim > 1):
         raise InvalidError(f"column {column} of {columns} (object {name}, file {file.filename})")
-    index: tuple[Any, ...] = (slice(start, end),) if column == ALL_COLS else (slice(start, end), column)
+    index: tuple[slice | int, ...] = (slice(start, end),) if column == ALL_COLS else (slice(start, end), column)
     elements = (end - start) * int(np.prod(found.shape[len(index) :], dtype=np.int64))
     data = None if metadata_only else np.asarray(found[(*index, ...) if found.ndim > len(index) else index])
     size = found.dtype.itemsize

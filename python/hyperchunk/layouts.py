@@ -16,11 +16,32 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias, TypedDict
 
 from hyperchunk import _core, executors
 from hyperchunk.exceptions import HyperchunkError
 from hyperchunk.file import is_url
+from hyperchunk.typing import PathLike
+
+#: Shape of a chunk, or ``{"target_mb": 8, "favor": [1]}``: its size, and the dimensions along which it is long.
+ChunkShape: TypeAlias = Sequence[int] | Mapping[str, object]
+
+
+class RestructureOptions(TypedDict, total=False):
+    """Options of :func:`restructure`."""
+
+    order: str | Sequence[int]
+    chunk: ChunkShape | None
+    codec: str
+    memory: int | str
+    epoch: int | None
+    keep: bool
+    output: PathLike | None
+    executor: executors.ExecutorLike
+    workers: int | None
+    threads: int
+    sync: bool
+    progress: Callable[[int, int], None] | None
 
 
 @dataclass(frozen=True)
@@ -30,7 +51,7 @@ class Layout:
     #: Name, derived from the request and the version of the file.
     id: str
     #: The request.
-    request: dict[str, Any]
+    request: dict[str, object]
     #: Path of the file, or of the folder if the layout is not finished.
     path: Path
     #: ``"used"``; ``"unfinished"``: being made, or interrupted; ``"stale"``: made from an earlier version of the
@@ -55,7 +76,7 @@ class Estimate:
     #: Maximum memory of a process in bytes.
     memory: int
     #: Each pass: its tiles, and the bytes and operations of its reads and writes.
-    passes: list[dict[str, Any]]
+    passes: list[dict[str, object]]
     #: Path of the future layout.
     path: Path
     #: Request in its canonical form, from which the name is derived.
@@ -83,13 +104,13 @@ class RestructureResult:
 def _request(
     dataset: str,
     order: str | Sequence[int],
-    chunk: Sequence[int] | Mapping[str, Any] | None,
+    chunk: ChunkShape | None,
     codec: str,
     memory: int | str,
     epoch: int | None,
     keep: bool = True,
 ) -> str:
-    fields: dict[str, Any] = {
+    fields: dict[str, object] = {
         "dataset": dataset,
         "order": order if isinstance(order, str) else list(order),
         "codec": codec,
@@ -115,17 +136,17 @@ def _work(
 
 
 def restructure(
-    file: str | os.PathLike[str],
+    file: PathLike,
     dataset: str,
     *,
     order: str | Sequence[int] = "row",
-    chunk: Sequence[int] | Mapping[str, Any] | None = None,
+    chunk: ChunkShape | None = None,
     codec: str = "none",
     memory: int | str = "256MiB",
     epoch: int | None = None,
     keep: bool = True,
-    output: str | os.PathLike[str] | None = None,
-    executor: Any = None,
+    output: PathLike | None = None,
+    executor: executors.ExecutorLike = None,
     workers: int | None = None,
     threads: int = 0,
     sync: bool = True,
@@ -189,15 +210,15 @@ def _here(job: _core.Restructuring, number: int, threads: int, first: int, end: 
 
 
 def estimate(
-    file: str | os.PathLike[str],
+    file: PathLike,
     dataset: str,
     *,
     order: str | Sequence[int] = "row",
-    chunk: Sequence[int] | Mapping[str, Any] | None = None,
+    chunk: ChunkShape | None = None,
     codec: str = "none",
     memory: int | str = "256MiB",
     epoch: int | None = None,
-    output: str | os.PathLike[str] | None = None,
+    output: PathLike | None = None,
     threads: int = 0,
 ) -> Estimate:
     """Plans a :func:`restructure`. Writes nothing."""
@@ -216,7 +237,7 @@ def estimate(
     )
 
 
-def of(file: str | os.PathLike[str]) -> list[Layout]:
+def of(file: PathLike) -> list[Layout]:
     """Lists the layouts of a file's datasets."""
     return [
         Layout(name, json.loads(request), path, state, size)
@@ -224,6 +245,6 @@ def of(file: str | os.PathLike[str]) -> list[Layout]:
     ]
 
 
-def remove(file: str | os.PathLike[str], layout: str | Layout) -> None:
+def remove(file: PathLike, layout: str | Layout) -> None:
     """Deletes a layout; the file itself stays unchanged."""
     _core.remove_layout(os.fspath(file), layout.id if isinstance(layout, Layout) else layout)

@@ -19,11 +19,15 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from hyperchunk import _core
+from hyperchunk.typing import Array, ArrowData
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+    from typing_extensions import Buffer
+
     from hyperchunk._core import PoolObject, PoolWriter
 
 __all__ = ["Entry", "Pool", "Stats", "create", "open", "pools", "remove"]
@@ -70,7 +74,7 @@ class Pool:
         """Folder of the pool's memory."""
         return self._core.folder
 
-    def put(self, name: str, data: Any) -> None:
+    def put(self, name: str, data: Buffer | Array | ArrowData) -> None:
         """Stores bytes (any object with a buffer: an array, ``bytes``), or Arrow data (a table, a batch, a reader, a
         polars data frame) as an IPC stream that :meth:`table` reads.
 
@@ -79,7 +83,7 @@ class Pool:
             OSError: An object of that name exists.
         """
         if not hasattr(data, "__arrow_c_stream__") and not hasattr(data, "__arrow_c_array__"):
-            self._core.put(name, data)
+            self._core.put(name, cast("Buffer | Array", data))
             return
         import pyarrow as pa
 
@@ -116,7 +120,7 @@ class Pool:
         """
         return self._core.get(name)
 
-    def table(self, name: str) -> Any:
+    def table(self, name: str) -> pa.Table:
         """Returns an Arrow table stored by :meth:`put`, as ``pyarrow.Table``. Nothing is copied."""
         import pyarrow as pa
 
@@ -143,7 +147,7 @@ class Pool:
     def __len__(self) -> int:
         return len(self.list())
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _reopened, (self.name,)
 
     def __repr__(self) -> str:

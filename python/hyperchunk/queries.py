@@ -9,16 +9,16 @@ Statistics come from the writers of a store (``statistics=True``) or from ``hype
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
 from hyperchunk import _core
+from hyperchunk.typing import Array, OpenOptions, PathLike
 
 if TYPE_CHECKING:
     from hyperchunk.dataset import Dataset
@@ -101,7 +101,7 @@ class Query:
         #: Bytes scanned until now: statistics, and elements once they are read.
         self.bytes_scanned, self.bytes_candidate, self.unknown, self.total = self._core.bytes
 
-    def __iter__(self) -> Iterator[tuple[_Indices, npt.NDArray[Any]]]:
+    def __iter__(self) -> Iterator[tuple[_Indices, Array]]:
         matches = self._core.matches()
         rank, before, dtype = self._dataset.ndim, self.bytes_scanned, np.dtype(self._dataset.dtype)
         while (found := matches.next()) is not None:
@@ -110,7 +110,7 @@ class Query:
             yield np.frombuffer(found[0], np.uint64).reshape(len(values), rank), values
         self.bytes_scanned = before + matches.bytes_scanned
 
-    def read(self) -> tuple[_Indices, npt.NDArray[Any]]:
+    def read(self) -> tuple[_Indices, Array]:
         """Returns the indices of all matching values, a row each, and the values, in the order of the boxes."""
         parts = list(self)
         if not parts:
@@ -152,7 +152,7 @@ class Zones:
             yield Zone([_slices(start, count) for start, count in boxes], known, exact, writer, epoch)
 
 
-def query(file: str | os.PathLike[str], path: str, predicate: str, box: BoxLike = None, **options: Any) -> Query:
+def query(file: PathLike, path: str, predicate: str, box: BoxLike = None, **options: Unpack[OpenOptions]) -> Query:
     """Finds the values of the dataset at `path` of a file that satisfy `predicate`, such as ``"value > 12"`` or
     ``"0 <= value < 5 or isnan(value)"``. `box` limits the query to a part of the dataset: a slice without a step for
     each dimension. `options` are as for :func:`hyperchunk.open`.
@@ -180,7 +180,7 @@ class StoredStatistics:
     bytes_scanned: int
 
 
-def analyze(file: str | os.PathLike[str], datasets: Sequence[str] | None = None, **options: Any) -> StoredStatistics:
+def analyze(file: PathLike, datasets: Sequence[str] | None = None, **options: Unpack[OpenOptions]) -> StoredStatistics:
     """Reads all values of a plain HDF5 file once, on all processors, and stores their statistics in a file beside it.
     You can query it then (:func:`query`), until the file changes. `datasets` are paths; by default all numeric ones.
     `options` are as for :func:`hyperchunk.open`.

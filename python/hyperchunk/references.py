@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from hyperchunk.likeness import class_of_h5py
+
+if TYPE_CHECKING:
+    from hyperchunk.selections import Selection
 
 # Reference kinds of `_core`.
 OBJECT1, REGION1, OBJECT2, REGION2, ATTRIBUTE = range(5)
@@ -23,7 +26,7 @@ class Reference:
     #: 0 for objects, 1 for regions, 2 for attributes.
     typecode = 0
 
-    def __init__(self, kind: int = OBJECT1, raw: bytes = b"", region: Any = None) -> None:
+    def __init__(self, kind: int = OBJECT1, raw: bytes = b"", region: Selection | None = None) -> None:
         self._kind = kind
         self._raw = raw
         self._region = region
@@ -58,7 +61,7 @@ class RegionReference(Reference):
 
     typecode = 1
 
-    def __init__(self, kind: int = REGION1, raw: bytes = b"", region: Any = None) -> None:
+    def __init__(self, kind: int = REGION1, raw: bytes = b"", region: Selection | None = None) -> None:
         super().__init__(kind, raw, region)
 
     def __repr__(self) -> str:
@@ -72,7 +75,7 @@ class AttributeReference(Reference):
 
     typecode = 2
 
-    def __init__(self, kind: int = ATTRIBUTE, raw: bytes = b"", region: Any = None) -> None:
+    def __init__(self, kind: int = ATTRIBUTE, raw: bytes = b"", region: Selection | None = None) -> None:
         super().__init__(kind, raw, region)
 
     def __repr__(self) -> str:

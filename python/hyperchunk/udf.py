@@ -7,15 +7,18 @@ import operator
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from hyperchunk import _core, _libhdf5
 from hyperchunk._printable import printable
 from hyperchunk.exceptions import NotFoundError
+from hyperchunk.typing import PathLike
 
 __all__ = ["LiveDataset", "Verdict", "attach", "convert", "explain", "extend", "ls", "rebuild", "rm", "show", "verify"]
 
-Path = str | os.PathLike[str]
+Path: TypeAlias = PathLike
+#: Record of a live dataset: parsed JSON.
+Record: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,7 @@ class LiveDataset:
 
     path: str
     """Its path in the file."""
-    record: dict[str, Any]
+    record: Record
     """The record: back end, inputs, output, source, signature; of one that HDF5-UDF wrote, its header
     (``api_version`` 2). Empty when it is damaged beyond reading."""
     stub_bytes: int
@@ -81,7 +84,7 @@ def attach(
     overwrite: bool = False,
     unsigned: bool = False,
     dry_run: bool = False,
-) -> list[dict[str, Any]]:
+) -> list[Record]:
     """Stores a program, or an expression, in an HDF5 file as one or more live datasets.
 
     Of the datasets that the program names with ``lib.getData``, the ones that exist in the file are its inputs, the
@@ -244,7 +247,7 @@ def explain(file: Path, dataset: str) -> str:
         return _core.explain_live(os.fspath(file), "/" + dataset.lstrip("/"), library)
 
 
-def rebuild(file: Path, dataset: str, *, take_over: bool = False) -> dict[str, Any]:
+def rebuild(file: Path, dataset: str, *, take_over: bool = False) -> Record:
     """Recompiles the stored source for this machine and signs it with your key; returns the record.
 
     Args:
@@ -261,7 +264,7 @@ def rebuild(file: Path, dataset: str, *, take_over: bool = False) -> dict[str, A
     return _record(record)
 
 
-def convert(file: Path, dataset: str, *, dry_run: bool = False) -> list[dict[str, Any]]:
+def convert(file: Path, dataset: str, *, dry_run: bool = False) -> list[Record]:
     """Converts a dataset written by HDF5-UDF to a live dataset, from its stored source; returns the records.
 
     You sign it, so read its source first (:func:`show`): HDF5-UDF's signature does not cover it.
@@ -276,6 +279,6 @@ def convert(file: Path, dataset: str, *, dry_run: bool = False) -> list[dict[str
     return [_record(record) for record in records]
 
 
-def _record(text: str) -> dict[str, Any]:
-    record: dict[str, Any] = json.loads(text)
+def _record(text: str) -> Record:
+    record: Record = json.loads(text)
     return record

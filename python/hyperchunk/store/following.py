@@ -6,12 +6,12 @@ import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hyperchunk import _core
+from hyperchunk.typing import Array, Dtype
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Matches:
 
     #: Indices of the values, a row each.
     indices: npt.NDArray[np.uint64]
-    values: npt.NDArray[Any]
+    values: Array
     #: Id of the writer.
     writer: str
     #: True for rows to be appended: their indices count from the writer's first row.
@@ -31,7 +31,7 @@ def follow(
     path: str | os.PathLike[str],
     dataset: str,
     predicate: str,
-    dtype: np.dtype[Any],
+    dtype: Dtype,
     rank: int,
     *,
     interval: float = 0.1,
@@ -45,7 +45,7 @@ def follow(
 
 
 def _polled(
-    core: _core.StoreFollow, dtype: np.dtype[Any], rank: int, interval: float, until_done: bool, timeout: float | None
+    core: _core.StoreFollow, dtype: Dtype, rank: int, interval: float, until_done: bool, timeout: float | None
 ) -> Iterator[Matches]:
     end = None if timeout is None else time.monotonic() + timeout
     while True:

@@ -8,14 +8,14 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from hyperchunk import _core, executors
 from hyperchunk.dtypes import dtype_of
-from hyperchunk.file import is_url, store_options
+from hyperchunk.file import is_url, network_options
 from hyperchunk.queries import BoxLike, Query, Zones
 from hyperchunk.store import schema
 from hyperchunk.store.analysis import Analysis, Results, StoredAnalysis, listed, records, results
@@ -23,10 +23,13 @@ from hyperchunk.store.following import Matches, follow
 from hyperchunk.store.schema import Dataset
 from hyperchunk.store.tables import Fragments, fragments
 from hyperchunk.store.writer import Writer
+from hyperchunk.typing import Attributes, NetworkOptions, OpenOptions, StorageOptions
 
 if TYPE_CHECKING:
     from hyperchunk.dataset import Dataset as ReadDataset
-    from hyperchunk.layouts import RestructureResult
+    from hyperchunk.executors import ExecutorLike
+    from hyperchunk.file import File
+    from hyperchunk.layouts import RestructureOptions, RestructureResult
 
 
 class StoreWarning(UserWarning):
@@ -68,6 +71,13 @@ class Epoch:
     set_aside: dict[str, str] = field(default_factory=dict)
 
 
+class Reach(TypedDict, total=False):
+    """Options of :func:`hyperchunk.open` for reaching a URL."""
+
+    storage_options: StorageOptions
+    network: NetworkOptions
+
+
 @dataclass(frozen=True)
 class Store:
     """A store, shared by all its writers: small and picklable. Made by :func:`create` or :func:`open`."""
@@ -77,22 +87,22 @@ class Store:
     _known: schema.Known | None = None
     # Paths and definitions of the datasets, as of the creation or opening.
     _definitions: tuple[tuple[bytes, bytes], ...] = ()
-    _options: dict[str, Any] = field(default_factory=dict)
+    _options: dict[str, object] = field(default_factory=dict)
     # Records of analyses that the writers run in addition to the store's own.
     _analyses: tuple[bytes, ...] = ()
     # In the process that made the store: with it, the first commit need not scan the folder.
     _fresh: _core.FreshStore | None = field(default=None, compare=False, repr=False)
     # Options of :func:`hyperchunk.open` for reaching a URL.
-    _reach: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    _reach: Reach = field(default_factory=Reach, compare=False, repr=False)
 
     @property
-    def _network(self) -> dict[str, Any] | None:
+    def _network(self) -> dict[str, object] | None:
         return _network(self.path, **self._reach)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return self.__dict__ | {"_fresh": None}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
         # A copy unpickled in the process that made the store, as in a broadcast's first rank, gets the handle back.
         if (made := _CREATED_STORES.get((self.path, self._known))) is not None:
@@ -136,9 +146,10 @@ class Store:
             analyses=list(self._analyses) if analyses else None,
         )
 
-    def _begin(self, **given: Any) -> Writer:
+    def _begin(self, **given: object) -> Writer:
         """Starts a writer; `analyses` are records, and with `alone` the store's own do not run."""
-        options = {"checksum": True, "statistics": False, "sync": "epoch", "codec": "raw", "segments": "log"}
+        options: dict[str, object] = {"checksum": True, "statistics": False, "sync": "epoch", "codec": "raw"}
+        options |= {"segments": "log"}
         options |= {"session": None, "priority": 0, "memory": None, "analyses": None, "alone": False}
         options |= self._options | given
         known, network = self._known, self._network
@@ -219,7 +230,7 @@ class Store:
         """Returns the Arrow files that form a table (:func:`fragments`)."""
         return fragments(self.path, table, epoch)
 
-    def restructure(self, dataset: str, **options: Any) -> RestructureResult:
+    def restructure(self, dataset: str, **options: Unpack[RestructureOptions]) -> RestructureResult:
         """Makes another layout of a dataset, as of the newest or another `epoch`: see :func:`hyperchunk.restructure`.
         Later epochs use it, too, until they change the dataset.
         """
@@ -267,14 +278,15 @@ class Store:
         if name not in named:
             raise KeyError(f"the store has no dataset {name}")
         dtype = np.dtype(dtype_of(named[name].datatype.description))
-        options: Any = {"interval": interval, "until_done": until_done, "timeout": timeout}
-        return follow(self.path, name, predicate, dtype, len(named[name].shape), **options)
+        rank = len(named[name].shape)
+        return follow(
+            self.path, name, predicate, dtype, rank, interval=interval, until_done=until_done, timeout=timeout
+        )
 
     def _dataset(self, path: str, epoch: int | None) -> ReadDataset:
         import hyperchunk
 
-        options: dict[str, Any] = {} if epoch is None else {"epoch": epoch}
-        found: ReadDataset = hyperchunk.open(self.path, **self._reach, **options)[path]
+        found: ReadDataset = hyperchunk.open(self.path, epoch=epoch, **self._reach)[path]
         return found
 
     def analyses(self, epoch: int | None = None) -> list[StoredAnalysis]:
@@ -316,7 +328,7 @@ class Store:
         *,
         epochs: tuple[int, int] | None = None,
         threads: int = 0,
-        executor: Any = None,
+        executor: ExecutorLike = None,
         workers: int | None = None,
     ) -> int | None:
         """Runs an analysis on earlier data: on the current contents, in the newest epoch, of boxes that were written
@@ -348,22 +360,30 @@ class Store:
             raise KeyError(f"{len(found)} analyses are called {name!r}; there are: {known}")
         return found[0]
 
-    def open(self, **options: Any) -> Any:
-        """Opens the committed file for reading (:func:`hyperchunk.open`)."""
+    def open(self, **options: Unpack[OpenOptions]) -> File:
+        """Opens the committed file for reading.
+
+        Args:
+            options: As for :func:`hyperchunk.open`.
+
+        Returns:
+            The file, as of the newest epoch or the one of the option ``epoch``.
+        """
         import hyperchunk
 
-        return hyperchunk.open(self.path, **self._reach | options)
+        given: OpenOptions = {**self._reach, **options}
+        return hyperchunk.open(self.path, **given)
 
     def __repr__(self) -> str:
         return f"<store of {self.path!r}>"
 
 
 def _network(
-    path: str, storage_options: dict[str, Any] | None = None, network: dict[str, Any] | None = None
-) -> dict[str, Any] | None:
+    path: str, storage_options: StorageOptions | None = None, network: NetworkOptions | None = None
+) -> dict[str, object] | None:
     """Returns the network options of a URL for `_core`; None for a path."""
     if is_url(path):
-        return (network or {}) | {"store": store_options(storage_options or {})}
+        return network_options(network, storage_options)
     if storage_options or network:
         raise TypeError(f"storage_options and network are for stores over a network, not for {path!r}")
     return None
@@ -379,9 +399,13 @@ def _target(path: str | os.PathLike[str], made: bool = False) -> str:
     return os.fspath(_core.store_real_file(Path(name.removeprefix("file://")).absolute(), made))
 
 
-def _reach(storage_options: dict[str, Any] | None, network: dict[str, Any] | None) -> dict[str, Any]:
-    given = {"storage_options": storage_options, "network": network}
-    return {name: value for name, value in given.items() if value is not None}
+def _reach(storage_options: StorageOptions | None, network: NetworkOptions | None) -> Reach:
+    reach = Reach()
+    if storage_options is not None:
+        reach["storage_options"] = storage_options
+    if network is not None:
+        reach["network"] = network
+    return reach
 
 
 # Stores made by this process.
@@ -392,8 +416,8 @@ def create(
     path: str | os.PathLike[str],
     datasets: Mapping[str, Dataset] | None = None,
     *,
-    attrs: Mapping[str, Any] | None = None,
-    groups: Mapping[str, Mapping[str, Any]] | None = None,
+    attrs: Attributes | None = None,
+    groups: Mapping[str, Attributes] | None = None,
     overwrite: bool = False,
     checksum: bool = True,
     statistics: bool = False,
@@ -401,8 +425,8 @@ def create(
     codec: str = "raw",
     segments: str = "log",
     analyses: Sequence[Analysis | bytes] = (),
-    storage_options: dict[str, Any] | None = None,
-    network: dict[str, Any] | None = None,
+    storage_options: StorageOptions | None = None,
+    network: NetworkOptions | None = None,
     _tell: Callable[[Store], None] | None = None,
 ) -> Store:
     """Creates a store with `datasets`, by their paths, `attrs` of the root group, and `groups` with their attributes.
@@ -481,8 +505,8 @@ def open(
     codec: str = "raw",
     segments: str = "log",
     analyses: Sequence[Analysis | bytes] = (),
-    storage_options: dict[str, Any] | None = None,
-    network: dict[str, Any] | None = None,
+    storage_options: StorageOptions | None = None,
+    network: NetworkOptions | None = None,
 ) -> Store:
     """Opens the store of a file, to write more to it.
 

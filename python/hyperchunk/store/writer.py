@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
 from hyperchunk import _core, dtypes, selections
-from hyperchunk.dtypes import Dtype
 from hyperchunk.store import schema, tables
 from hyperchunk.store.analysis import Report
+from hyperchunk.typing import Array, DatasetOptions, Dtype, DtypeOrDatatype, Index, ShapeLike
 from hyperchunk.write.file import WritableFile
+from hyperchunk.write.group import WritableGroup
 
 if TYPE_CHECKING:
-    from hyperchunk.attributes import AttributeManager
+    from typing_extensions import Buffer
+
     from hyperchunk.store.handle import Store
+    from hyperchunk.write.attributes import WritableAttributes
+    from hyperchunk.write.dataset import WritableDataset
 
 # Dtype that no array has.
 _UNMATCHED_DTYPE = np.dtype([("nobody's", "V1")])
@@ -64,22 +68,24 @@ class Writer:
         return self._structure
 
     @property
-    def attrs(self) -> AttributeManager:
+    def attrs(self) -> WritableAttributes:
         """Attributes of the root group."""
         return self.structure.attrs
 
-    def create_group(self, name: str) -> Any:
+    def create_group(self, name: str) -> WritableGroup:
         """Creates a group."""
-        return self.structure.require_group(name)
+        found = self.structure.require_group(name)
+        assert isinstance(found, WritableGroup)
+        return found
 
     def create_dataset(
         self,
         name: str | bytes,
-        shape: int | tuple[int, ...] | None = None,
-        dtype: npt.DTypeLike | None = None,
-        data: Any = None,
-        **options: Any,
-    ) -> Any:
+        shape: ShapeLike | None = None,
+        dtype: DtypeOrDatatype | None = None,
+        data: npt.ArrayLike | None = None,
+        **options: Unpack[DatasetOptions],
+    ) -> StoredDataset | WritableDataset:
         """Creates a dataset, as h5py does. Writers that create it identically create one dataset, without
         communication; different definitions are a conflict, which the commit reports. Scalars and variable-length
         strings go to :attr:`structure`.
@@ -136,7 +142,7 @@ class Writer:
         """Arrow files that it has written (``segments="arrow"``)."""
         return [str(path) for path in self._core.fragments]
 
-    def write_batch(self, group: str, batch: Any, row: int) -> None:
+    def write_batch(self, group: str, batch: tables.Columns, row: int) -> None:
         """Writes rows of the datasets of a group, from `row` on: a dictionary of columns, or an Arrow object (a
         batch, a table, a polars data frame).
         """
@@ -144,7 +150,7 @@ class Writer:
         for dataset, values in columns:
             dataset.write((row, *(0 for _ in dataset.shape[1:])), values)
 
-    def append(self, group: str, batch: Any) -> None:
+    def append(self, group: str, batch: tables.Columns) -> None:
         """Appends rows to the datasets of a group; their position is assigned by the commit
         (:meth:`StoredDataset.append`).
         """
@@ -225,19 +231,19 @@ class StoredDataset:
         return self._shown
 
     @property
-    def attrs(self) -> AttributeManager:
+    def attrs(self) -> WritableAttributes:
         """Attributes set by this writer; the commit merges them."""
         structure = self._writer.structure
-        path: Any = self._definition.path
+        path: object = self._definition.path
         if path not in structure:
             schema.show(structure, self._definition)
-        found: AttributeManager = structure[path].attrs
+        found: WritableAttributes = structure[self._definition.path].attrs
         return found
 
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __setitem__(self, args: Any, values: npt.ArrayLike) -> None:
+    def __setitem__(self, args: Index, values: npt.ArrayLike) -> None:
         args = args if isinstance(args, tuple) else (args,)
         dims = self.shape
         array = np.asarray(values, self._base)
@@ -285,7 +291,7 @@ class StoredDataset:
             raise TypeError(f"rows of {row} cannot be made of an array of {array.shape}")
         self._core.append(self._number, _flat(array))
 
-    def write_chunk(self, offset: tuple[int, ...], data: Any, filter_mask: int = 0) -> None:
+    def write_chunk(self, offset: tuple[int, ...], data: Buffer | Array, filter_mask: int = 0) -> None:
         """Writes a chunk in its stored form, encoded by the filters whose bits are clear in the mask (h5py's
         ``write_direct_chunk``).
         """
@@ -313,6 +319,6 @@ class StoredDataset:
         return f"<dataset {self.name!r} of a writer: shape {self.shape}, type {self._shown.str!r}>"
 
 
-def _flat(array: npt.NDArray[Any]) -> Any:
+def _flat(array: Array) -> Array:
     """Returns the bytes of an array in C order."""
     return np.ascontiguousarray(array).reshape(-1).view("u1")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from hyperchunk import _core, dtypes
 from hyperchunk.attributes import AttributeManager
 from hyperchunk.datatype import Datatype
-from hyperchunk.dtypes import Dtype, Empty
+from hyperchunk.dtypes import Empty
 from hyperchunk.exceptions import InvalidError, also
 from hyperchunk.objects import encode
+from hyperchunk.typing import Dtype, DtypeOrDatatype, ShapeLike
 from hyperchunk.write import datatypes, elements
 from hyperchunk.write.mapping import MutableNames
 from hyperchunk.write.opened import writing
@@ -34,7 +34,7 @@ class WritableAttributes(MutableNames, AttributeManager):
         assert isinstance(self._object, _core.Node)
         return self._object
 
-    def __setitem__(self, name: str | bytes, value: Any) -> None:
+    def __setitem__(self, name: str | bytes, value: object) -> None:
         self.create(name, value)
 
     def __delitem__(self, name: str | bytes) -> None:
@@ -46,9 +46,9 @@ class WritableAttributes(MutableNames, AttributeManager):
     def create(
         self,
         name: str | bytes,
-        data: Any,
-        shape: int | tuple[int, ...] | None = None,
-        dtype: npt.DTypeLike | Datatype | None = None,
+        data: object,
+        shape: ShapeLike | None = None,
+        dtype: DtypeOrDatatype | None = None,
     ) -> None:
         """Sets an attribute, replacing an existing one; `shape` and `dtype` override the ones of `data`."""
         writer = writing(self._opened).writer
@@ -80,7 +80,7 @@ class WritableAttributes(MutableNames, AttributeManager):
             raw, _core.Datatype(description), list(extent), stored, utf8=as_utf8, committed=committed
         )
 
-    def modify(self, name: str | bytes, value: Any) -> None:
+    def modify(self, name: str | bytes, value: object) -> None:
         """Changes the value of an attribute, which keeps its type and shape; creates it if it does not exist."""
         found = self._object.attribute(encode(name))
         if found is None:

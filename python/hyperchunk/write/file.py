@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self, Unpack
 
 from hyperchunk import _core
 from hyperchunk.exceptions import UnsupportedError
-from hyperchunk.file import _DRIVERS, File, check_tuning, is_url, locking_of, store_options
+from hyperchunk.file import _DRIVERS, File, check_cache, is_url, locking_of, network_options, path_of
 from hyperchunk.objects import Recipe
+from hyperchunk.suggestions import unexpected_keyword
+from hyperchunk.typing import CacheOptions, CreateOptions, FileName, NetworkOptions, StorageOptions
 from hyperchunk.write.group import WritableGroup
 from hyperchunk.write.opened import Writing
 
@@ -65,7 +66,7 @@ class WritableFile(WritableGroup, File):
 
     def __init__(
         self,
-        name: Any,
+        name: FileName,
         mode: str = "w",
         driver: str | None = None,
         libver: str | tuple[str, str] | None = None,
@@ -89,15 +90,17 @@ class WritableFile(WritableGroup, File):
         alignment: int = 1,
         journal: bool = True,
         waiting_bytes: int = 64 << 20,
-        storage_options: dict[str, Any] | None = None,
-        network: dict[str, Any] | None = None,
-        **tuning: Any,
+        storage_options: StorageOptions | None = None,
+        network: NetworkOptions | None = None,
+        **caches: Unpack[CacheOptions],
     ) -> None:
         if mode not in ("w", "w-", "x"):
             raise ValueError("a file is made with mode w, w- or x")
         if swmr:
             raise UnsupportedError("swmr: flush() commits what was written; readers open the file again to see it")
-        check_tuning(tuning)
+        if unknown := set(caches) - CacheOptions.__optional_keys__:
+            raise unexpected_keyword("File", unknown, CreateOptions.__optional_keys__)
+        check_cache(caches)
         if driver not in _DRIVERS:
             raise ValueError(f"Unknown driver type {driver!r}")
         if track_times not in (None, True, False):
@@ -122,7 +125,7 @@ class WritableFile(WritableGroup, File):
         if layout not in (None, "cloud"):
             raise ValueError(f"layout must be 'cloud' or None, not {layout!r}")
         low, high = _bounds(libver)
-        options: dict[str, Any] = {
+        options: dict[str, object] = {
             "oldest": _release(low),
             "newest": _release(high),
             "threads": threads or 0,
@@ -140,11 +143,10 @@ class WritableFile(WritableGroup, File):
             writer = _core.Writer.in_memory(repr(name), **options)
             recipe = Recipe(repr(name), "fileobj", options, name)
         elif driver == "core" and not backing_store:
-            writer = _core.Writer.in_memory(os.fsdecode(name), **options)
-            recipe = Recipe(os.fsdecode(name), "core", options)
-        elif is_url(path := os.fsdecode(name)):
-            settings = (network or {}) | {"store": store_options(storage_options or {})}
-            writer = _core.Writer.create_url(path, settings, **options)
+            writer = _core.Writer.in_memory(path_of(name), **options)
+            recipe = Recipe(path_of(name), "core", options)
+        elif is_url(path := path_of(name)):
+            writer = _core.Writer.create_url(path, network_options(network, storage_options), **options)
             recipe = Recipe(path, "network", options)
         elif storage_options or network:
             raise TypeError(f"storage_options and network are for files over a network, not for {path!r}")
@@ -172,7 +174,8 @@ class WritableFile(WritableGroup, File):
         """Oldest release of HDF5 that can read the file, and newest whose format may be used where it is needed."""
         self._opened.need()
         options = self._opened.recipe.options
-        return ({"v18": "earliest"}.get(options["oldest"], options["oldest"]), options["newest"])
+        oldest, newest = str(options["oldest"]), str(options.get("newest", "v200"))
+        return ({"v18": "earliest"}.get(oldest, oldest), newest)
 
     @property
     def swmr_mode(self) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import Any
+from typing import Unpack, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -12,17 +13,25 @@ import numpy.typing as npt
 from hyperchunk import _core, dtypes
 from hyperchunk.dataset import Dataset
 from hyperchunk.datatype import Datatype
-from hyperchunk.dtypes import Description, Dtype, Empty
+from hyperchunk.dtypes import Description, Empty
 from hyperchunk.exceptions import InvalidError, ObjectNotFoundError, SourceNotFoundError, UnsupportedError, also
 from hyperchunk.group import Group, wrap
 from hyperchunk.links import ExternalLink, HardLink, SoftLink
 from hyperchunk.objects import AnyObject, HLObject, Opened, encode
+from hyperchunk.typing import Array, DatasetOptions, Dtype, DtypeOrDatatype, Member, ShapeLike
 from hyperchunk.virtual import VirtualLayout
 from hyperchunk.write import creation, datatypes, elements
 from hyperchunk.write.dataset import WritableDataset
 from hyperchunk.write.mapping import MutableNames
 from hyperchunk.write.objects import WritableObject
 from hyperchunk.write.opened import Writing
+
+
+class LikeOptions(DatasetOptions, total=False):
+    """Options of a dataset that is made like another one."""
+
+    shape: ShapeLike
+    dtype: DtypeOrDatatype | None
 
 
 class WritableDatatype(WritableObject, Datatype):
@@ -56,10 +65,10 @@ class WritableGroup(MutableNames, WritableObject, Group):
     def create_dataset(
         self,
         name: str | bytes | None,
-        shape: int | tuple[int, ...] | None = None,
-        dtype: npt.DTypeLike | Datatype | None = None,
-        data: Any = None,
-        **options: Any,
+        shape: ShapeLike | None = None,
+        dtype: DtypeOrDatatype | None = None,
+        data: object = None,
+        **options: Unpack[DatasetOptions],
     ) -> WritableDataset:
         """Creates a dataset of `shape` and `dtype`, by default the ones of `data`.
 
@@ -85,7 +94,9 @@ class WritableGroup(MutableNames, WritableObject, Group):
             dataset._put(array)
         return dataset
 
-    def _type(self, dtype: Any, data: Any) -> tuple[Description, _core.Node | None, Dtype, npt.NDArray[Any] | None]:
+    def _type(
+        self, dtype: DtypeOrDatatype | None, data: object
+    ) -> tuple[Description, _core.Node | None, Dtype, Array | None]:
         """Returns the stored datatype, its committed object, the dtype for readers, and the array of `data`."""
         committed = None
         if isinstance(dtype, Datatype):
@@ -106,7 +117,7 @@ class WritableGroup(MutableNames, WritableObject, Group):
         return description, committed, wanted, array
 
     def create_virtual_dataset(
-        self, name: str | bytes | None, layout: VirtualLayout, fillvalue: Any = None
+        self, name: str | bytes | None, layout: VirtualLayout, fillvalue: object = None
     ) -> WritableDataset:
         """Creates a virtual dataset from a :class:`VirtualLayout`. HDF5 before 1.10 cannot read it."""
         description, committed, shown, _ = self._type(layout.dtype, None)
@@ -130,18 +141,20 @@ class WritableGroup(MutableNames, WritableObject, Group):
         shape: int | tuple[int, ...],
         dtype: npt.DTypeLike,
         maxshape: int | tuple[int | None, ...] | None = None,
-        fillvalue: Any = None,
+        fillvalue: object = None,
     ) -> Iterator[VirtualLayout]:
         """Creates a virtual dataset in a block ``with group.build_virtual_dataset(…) as layout``, from its layout."""
         layout = VirtualLayout(shape, dtype, maxshape, self._opened.filename)
         yield layout
         self.create_virtual_dataset(name, layout, fillvalue)
 
-    def create_dataset_like(self, name: str | bytes | None, other: Dataset, **options: Any) -> WritableDataset:
+    def create_dataset_like(
+        self, name: str | bytes | None, other: Dataset, **options: Unpack[LikeOptions]
+    ) -> WritableDataset:
         """Creates a dataset with the type, shape, chunks and filters of another one, which may be in another file;
         `options` override them.
         """
-        given = creation.like(other) | options
+        given: LikeOptions = {**creation.like(other), **options}
         shape, dtype = given.pop("shape", other.shape), given.pop("dtype", None)
         if dtype is None and shape is not None:
             description = other._data.datatype.description
@@ -151,12 +164,12 @@ class WritableGroup(MutableNames, WritableObject, Group):
             made = creation.create(self._writing.writer, parent, last, description, None, shown, extent, given)
             return WritableDataset(self._opened, made, self._made(name))
         if shape is None:
-            return self.create_dataset(name, data=Empty(other.dtype), **given)
-        return self.create_dataset(name, shape, dtype, **given)
+            return self.create_dataset(name, data=Empty(other.dtype), **cast("DatasetOptions", given))
+        return self.create_dataset(name, shape, dtype, **cast("DatasetOptions", given))
 
     # --- Links ---
 
-    def __setitem__(self, name: str | bytes, value: Any) -> None:
+    def __setitem__(self, name: str | bytes, value: object) -> None:
         """Creates a link to an object of this file, a soft or external link, a committed datatype, or a dataset."""
         if isinstance(value, HLObject):
             if value._opened is not self._opened:
@@ -199,17 +212,17 @@ class WritableGroup(MutableNames, WritableObject, Group):
 
     # --- Batches ---
 
-    def write_many(self, values: Any) -> None:
+    def write_many(self, values: creation.ManyValues) -> None:
         """Writes to several datasets: a mapping of paths to values, or to pairs of an index and values."""
         creation.write_many(self, values)
 
-    def write_many_future(self, values: Any) -> Any:
+    def write_many_future(self, values: creation.ManyValues) -> Future[None]:
         """Does :meth:`write_many` in the background."""
         from hyperchunk.batches import submit
 
         return submit(self.write_many, values)
 
-    async def write_many_async(self, values: Any) -> None:
+    async def write_many_async(self, values: creation.ManyValues) -> None:
         """Does :meth:`write_many` as a coroutine of asyncio."""
         from asyncio import wrap_future
 
@@ -259,7 +272,7 @@ class WritableGroup(MutableNames, WritableObject, Group):
             return None
         return "/" + "/".join(part for part in found[1].split("/") if part not in ("", "."))
 
-    def _member(self, name: str | bytes) -> Any:
+    def _member(self, name: str | bytes) -> Member:
         if name:
             found = self._find(encode(name))
             if isinstance(found, _core.Object):
