@@ -21,7 +21,15 @@ StoredAttribute: TypeAlias = tuple[_core.Datatype, Shape | None, bytes]
 
 
 class AttributeManager(MappingHDF5[AttributeValue]):
-    """Attributes of an object: a mapping of names to values."""
+    """Attributes of an object: a mapping of names to values.
+
+    Example:
+        >>> with hyperchunk.open("a.h5", "w") as file:
+        ...     file.attrs["units"] = "K"
+        >>> with hyperchunk.open("a.h5") as file:
+        ...     dict(file.attrs)
+        {'units': 'K'}
+    """
 
     __slots__ = ("_opened", "_owner")
 

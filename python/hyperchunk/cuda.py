@@ -38,6 +38,10 @@ def devices() -> list[Device]:
 
     Raises:
         CudaError: NVIDIA's driver is missing, or finds no GPU.
+
+    Example:
+        >>> [device.name for device in hyperchunk.cuda.devices()]  # doctest: +SKIP
+        ['NVIDIA H100 80GB HBM3']
     """
     return [Device(*found) for found in _core.cuda_devices()]
 
@@ -47,6 +51,10 @@ def driver() -> tuple[Path, tuple[int, int]]:
 
     Raises:
         CudaError: The driver is missing.
+
+    Example:
+        >>> hyperchunk.cuda.driver()  # doctest: +SKIP
+        (PosixPath('/usr/lib/x86_64-linux-gnu/libcuda.so.1'), (12, 8))
     """
     return _core.cuda_driver()
 
@@ -85,6 +93,10 @@ class CudaArray:
 
     Elements are stored in row-major order and in this machine's byte order. The array is complete: no stream needs to
     be synchronized. Its memory is freed with the last array that uses it.
+
+    Example:
+        >>> array = file["images"].cuda(numpy.s_[:100])  # doctest: +SKIP
+        >>> torch.from_dlpack(array).mean()  # doctest: +SKIP
     """
 
     __slots__ = ("_core", "_dtype")
@@ -188,7 +200,11 @@ class CudaArray:
 
 
 def read(dataset: Dataset, selection: Index, device: int) -> CudaArray:
-    """Implements :meth:`Dataset.cuda`."""
+    """Implements :meth:`Dataset.cuda`.
+
+    Example:
+        >>> hyperchunk.cuda.read(file["images"], numpy.s_[:100], 0)  # doctest: +SKIP
+    """
     data = dataset._readable
     dims = data.shape
     if dims is None:

@@ -12,7 +12,14 @@ from hyperchunk.typing import Dtype
 
 
 class Datatype(HLObject):
-    """A committed datatype."""
+    """A committed datatype: one that is a member of a group, and may be the type of several datasets.
+
+    Example:
+        >>> with hyperchunk.open("a.h5", "w") as file:
+        ...     file["kelvin"] = numpy.dtype("f4")
+        ...     file.create_dataset("t", (10,), dtype=file["kelvin"]).dtype.name
+        'float32'
+    """
 
     __slots__ = ()
 

@@ -67,14 +67,28 @@ def read(
     metadata_only: bool = False,
     **options: Unpack[OpenOptions],
 ) -> Info:
-    """Reads `row_count` rows of a dataset from `start_row` on, all columns or one.
+    """Reads rows of a dataset, all columns or one.
 
-    `resource` is a URL, a path or an open file; `options` are as for :func:`hyperchunk.open`.
+    Args:
+        resource: A URL, a path or an open file.
+        dataset: Path of the dataset.
+        column: Number of the column, or `ALL_COLS`.
+        start_row: First row.
+        row_count: Number of rows, or `ALL_ROWS`.
+        metadata_only: Read no elements.
+        options: As for :func:`hyperchunk.open`.
 
-    >>> read("granule.h5", "gt1l/heights/h_ph", start_row=100, row_count=10).data  # doctest: +SKIP
+    Raises:
+        InvalidError: Rows or columns do not exist.
+        NotFoundError: There is no such file.
+        KeyError: There is no such dataset.
 
-    Raises :class:`hyperchunk.exceptions.InvalidError` for missing rows or columns, and the errors of opening and
-    reading.
+    Example:
+        >>> with hyperchunk.open("granule.h5", "w") as file:
+        ...     file["gt1l/heights/h_ph"] = numpy.arange(200.0)
+        >>> found = hyperchunk.h5coro.read("granule.h5", "gt1l/heights/h_ph", start_row=100, row_count=2)
+        >>> found.data.tolist(), found.numrows
+        ([100.0, 101.0], 200)
     """
     if isinstance(resource, File):
         return _read(resource, dataset, column, start_row, row_count, metadata_only)
@@ -92,7 +106,14 @@ def readp(
     metadata_only: bool = False,
     **options: Unpack[OpenOptions],
 ) -> Future[Info]:
-    """Does :func:`read` in the background."""
+    """Does :func:`read` in the background.
+
+    Example:
+        >>> with hyperchunk.open("granule.h5", "w") as file:
+        ...     file["h_ph"] = numpy.arange(10.0)
+        >>> hyperchunk.h5coro.readp("granule.h5", "h_ph", row_count=2).result().data.tolist()
+        [0.0, 1.0]
+    """
 
     def work(name: str) -> Info:
         return read(resource, name, column, start_row, row_count, metadata_only=metadata_only, **options)

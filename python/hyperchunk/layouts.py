@@ -154,19 +154,32 @@ def restructure(
 ) -> RestructureResult:
     """Makes another layout of a dataset. To resume an interrupted run, make the same request again.
 
-    - `order`: ``"row"``, ``"column"``, ``"hilbert"``, or all dimensions from the slowest to the fastest: the order of
-      the chunks, and the dimensions along which they are long if no shape is given.
-    - `chunk`: a shape, or ``{"target_mb": 8, "favor": [1]}``: about 8 megabytes, longest along dimension 1.
-    - `codec`: ``"none"``, ``"gzip:4"``, ``"zstd:3"``, ``"lz4"``, ``"lzf"``, or a preset of :func:`hyperchunk.open`.
-    - `memory`: memory limit of a process. If it is too small, an error is raised before anything is written.
-    - `epoch`: epoch of a sharded store; by default the newest.
-    - `keep`: whether the dataset's other layouts stay once this one is finished; the dataset itself always does.
-    - `output`: a separate file instead of a layout in ``FILE.d``.
-    - `executor`: an executor for the tasks, as for :func:`hyperchunk.executors.run`; by default threads of this
-      process.
-    - `progress`: called with the number of finished tasks and the number of all tasks.
+    Args:
+        file: Path of the file.
+        dataset: Path of the dataset.
+        order: ``"row"``, ``"column"``, ``"hilbert"``, or all dimensions from the slowest to the fastest: the order of
+            the chunks, and the dimensions along which they are long if no shape is given.
+        chunk: A shape, or ``{"target_mb": 8, "favor": [1]}``: about 8 megabytes, longest along dimension 1.
+        codec: ``"none"``, ``"gzip:4"``, ``"zstd:3"``, ``"lz4"``, ``"lzf"``, or a preset of ``create_dataset``.
+        memory: Memory limit of a process: bytes, or ``"64MiB"``.
+        epoch: Epoch of a sharded store; by default the newest.
+        keep: Whether the dataset's other layouts stay once this one is finished; the dataset itself always does.
+        output: Path of a separate file, instead of a layout in ``FILE.d``.
+        executor: Executor for the tasks, as for :func:`hyperchunk.executors.run`; by default threads of this process.
+        workers: Number of processes of the executor.
+        threads: Number of threads; 0 for one per processor.
+        sync: Whether the layout is on disk before it is used.
+        progress: Called with the number of finished tasks and the number of all tasks.
 
-    >>> restructure("run.h5", "/t", order="column", memory="64MiB")  # doctest: +SKIP
+    Raises:
+        FileExistsError: `output` exists.
+        LimitError: `memory` is too small; nothing was written.
+
+    Example:
+        >>> with hyperchunk.open("run.h5", "w") as file:
+        ...     file["t"] = numpy.zeros((100, 100))
+        >>> hyperchunk.restructure("run.h5", "/t", chunk=(100, 10), memory="64MiB").chunk
+        (100, 10)
     """
     name = os.fspath(file)
     request = _request(dataset, order, chunk, codec, memory, epoch, keep)
@@ -221,7 +234,19 @@ def estimate(
     output: PathLike | None = None,
     threads: int = 0,
 ) -> Estimate:
-    """Plans a :func:`restructure`. Writes nothing."""
+    """Plans a :func:`restructure`. Writes nothing.
+
+    Args:
+        file: Path of the file.
+        dataset: Path of the dataset.
+        order, chunk, codec, memory, epoch, output, threads: As for :func:`restructure`.
+
+    Example:
+        >>> with hyperchunk.open("run.h5", "w") as file:
+        ...     file["t"] = numpy.zeros((100, 100))
+        >>> hyperchunk.layouts.estimate("run.h5", "/t", order="column").bytes
+        80000
+    """
     request = _request(dataset, order, chunk, codec, memory, epoch)
     job = _core.Restructuring(os.fspath(file), request, None if output is None else os.fspath(output))
     found = json.loads(job.describe(threads))
@@ -238,7 +263,15 @@ def estimate(
 
 
 def of(file: PathLike) -> list[Layout]:
-    """Lists the layouts of a file's datasets."""
+    """Lists the layouts of a file's datasets.
+
+    Example:
+        >>> with hyperchunk.open("run.h5", "w") as file:
+        ...     file["t"] = numpy.zeros((100, 100))
+        >>> made = hyperchunk.restructure("run.h5", "/t", order="column")
+        >>> [layout.state for layout in hyperchunk.layouts.of("run.h5")]
+        ['used']
+    """
     return [
         Layout(name, json.loads(request), path, state, size)
         for name, request, path, size, state in _core.layouts(os.fspath(file))
@@ -246,5 +279,18 @@ def of(file: PathLike) -> list[Layout]:
 
 
 def remove(file: PathLike, layout: str | Layout) -> None:
-    """Deletes a layout; the file itself stays unchanged."""
+    """Deletes a layout; the file itself stays unchanged.
+
+    Args:
+        file: Path of the file.
+        layout: The layout, or its name.
+
+    Example:
+        >>> with hyperchunk.open("run.h5", "w") as file:
+        ...     file["t"] = numpy.zeros((100, 100))
+        >>> made = hyperchunk.restructure("run.h5", "/t", order="column")
+        >>> hyperchunk.layouts.remove("run.h5", made.id)
+        >>> hyperchunk.layouts.of("run.h5")
+        []
+    """
     _core.remove_layout(os.fspath(file), layout.id if isinstance(layout, Layout) else layout)

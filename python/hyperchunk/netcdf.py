@@ -110,10 +110,23 @@ def _plain(value: AttributeValue) -> AttributeValue:
 
 
 class Group:
-    """A group: `variables`, `dimensions` (name → length, without the enclosing groups') and `groups`.
+    """A group of a netCDF-4 file: `variables`, `dimensions` (name → length, without the enclosing groups'), `groups`.
 
-    `phony_dims`: handling of anonymous dimensions. ``"access"`` and ``"sort"`` number them by their lengths, in each
-    group, in the order of the variables; ``None`` makes them an error.
+    Args:
+        found: The HDF5 group.
+        parent: The enclosing group.
+        phony_dims: Handling of anonymous dimensions. ``"access"`` and ``"sort"`` number them by their lengths, in each
+            group, in the order of the variables; ``None`` makes them an error.
+
+    Example:
+        >>> with hyperchunk.open("a.nc", "w") as file:
+        ...     file["time"] = numpy.arange(3.0)
+        ...     file["time"].make_scale()
+        ...     file["t"] = numpy.zeros(3)
+        ...     file["t"].dims[0].attach_scale(file["time"])
+        >>> group = hyperchunk.netcdf.Group(hyperchunk.open("a.nc"))
+        >>> group.dimensions, group.variables["t"].dimensions
+        ({'time': 3}, ('time',))
     """
 
     def __init__(self, found: HDF5Group, parent: Group | None = None, phony_dims: str | None = "access") -> None:
@@ -126,10 +139,12 @@ class Group:
 
     @property
     def path(self) -> str:
+        """Path of the group."""
         return self.hdf5.name or "/"
 
     @cached_property
     def attrs(self) -> dict[str, AttributeValue]:
+        """Attributes in netCDF's form: text decoded, single values as scalars."""
         return attributes(self.hdf5)
 
     @cached_property
@@ -262,6 +277,7 @@ class Group:
         return self.parent.length(dimension) if found is None and self.parent else found
 
     def groups(self) -> Iterator[tuple[str, Group]]:
+        """Iterates over the names and groups directly below this one."""
         for name, item in self._members:
             if not isinstance(item, HDF5Group):
                 continue
@@ -296,7 +312,14 @@ class Group:
 
 
 class Variable:
-    """A variable: a dataset with named dimensions."""
+    """A variable: a dataset with named dimensions; made by :attr:`Group.variables`.
+
+    Example:
+        >>> with hyperchunk.open("a.nc", "w") as file:
+        ...     file["t"] = numpy.zeros((2, 3))
+        >>> hyperchunk.netcdf.Group(hyperchunk.open("a.nc")).variables["t"].shape
+        (2, 3)
+    """
 
     def __init__(self, group: Group, name: str, dataset: Dataset, dimensions: tuple[str, ...]) -> None:
         self.group = group
@@ -306,6 +329,7 @@ class Variable:
 
     @cached_property
     def attrs(self) -> dict[str, AttributeValue]:
+        """Attributes in netCDF's form: text decoded, single values as scalars."""
         return attributes(self.hdf5)
 
     @cached_property
@@ -345,3 +369,6 @@ def _text(value: object) -> bytes:
     if isinstance(value, str):
         return value.encode("utf-8", "surrogateescape")
     return bytes(value) if isinstance(value, bytes) else b""
+
+
+__all__ = ["DimensionError", "Group", "Variable"]

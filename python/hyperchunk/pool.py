@@ -63,7 +63,18 @@ class Stats:
 
 
 class Pool:
-    """A pool of shared memory; made by :func:`open` or :func:`create`. Picklable."""
+    """A pool of shared memory; made by :func:`open` or :func:`create`. Picklable.
+
+    Example:
+        >>> import os
+        >>> shared = hyperchunk.pool.create(f"example-{os.getpid()}", quota=1 << 20)
+        >>> shared.put("step-1", numpy.arange(3.0))
+        >>> numpy.frombuffer(shared.get("step-1"), "f8").tolist()
+        [0.0, 1.0, 2.0]
+        >>> list(shared)
+        ['step-1']
+        >>> hyperchunk.pool.remove(shared.name)
+    """
 
     def __init__(self, name: str, core: _core.Pool) -> None:
         self.name = name
@@ -159,15 +170,35 @@ def _reopened(name: str) -> Pool:
 
 
 def create(name: str, *, quota: int | None = None, spill: str | os.PathLike[str] | None = None) -> Pool:
-    """Creates a pool with a quota of `quota` bytes of memory, by default half of the machine's. When the quota is
-    reached, the least recently used objects move to files in the folder `spill`, and are read from there; without
-    `spill`, that is an error.
+    """Creates a pool.
+
+    Args:
+        name: Name of the pool.
+        quota: Maximum memory in bytes; by default half of the machine's.
+        spill: Folder to which the least recently used objects move when the quota is reached, and from which they are
+            read then. Without it, reaching the quota is an error.
+
+    Raises:
+        OSError: A pool of that name exists.
+
+    Example:
+        >>> shared = hyperchunk.pool.create("run", quota=4 << 30, spill="/scratch")  # doctest: +SKIP
     """
     return Pool(name, _core.Pool.create(name, quota, None if spill is None else str(spill)))
 
 
 def open(name: str, *, quota: int | None = None, spill: str | os.PathLike[str] | None = None) -> Pool:
-    """Opens the pool of that name. If it does not exist and `quota` or `spill` is given, creates it."""
+    """Opens a pool, in any process. If it does not exist and `quota` or `spill` is given, creates it (:func:`create`).
+
+    Raises:
+        FileNotFoundError: There is no pool of that name, and neither `quota` nor `spill` is given.
+
+    Example:
+        >>> hyperchunk.pool.open("missing-pool")
+        Traceback (most recent call last):
+            ...
+        hyperchunk.exceptions.NotFoundError: ...
+    """
     try:
         return _reopened(name)
     except FileNotFoundError:
@@ -181,10 +212,22 @@ def open(name: str, *, quota: int | None = None, spill: str | os.PathLike[str] |
 
 
 def remove(name: str) -> None:
-    """Removes a pool, with all its objects in memory. Current readers keep theirs."""
+    """Removes a pool, with all its objects in memory. Current readers keep theirs.
+
+    Raises:
+        FileNotFoundError: There is no pool of that name.
+
+    Example:
+        >>> hyperchunk.pool.remove("run")  # doctest: +SKIP
+    """
     _core.Pool.remove(name)
 
 
 def pools() -> list[str]:
-    """Lists the names of this user's pools."""
+    """Lists the names of this user's pools.
+
+    Example:
+        >>> "missing-pool" in hyperchunk.pool.pools()
+        False
+    """
     return _core.Pool.all()

@@ -89,7 +89,22 @@ class Top(list[ZoneStats]):
 
 
 class Query:
-    """A query of a dataset and its answer. Iteration reads the answer part by part: indices and values."""
+    """A query of a dataset and its answer. Iteration reads the answer part by part: indices and values.
+
+    Args:
+        dataset: The dataset.
+        predicate: A condition on its values, such as ``"value > 12"``.
+        box: A part of the dataset; by default all.
+
+    Example:
+        >>> with hyperchunk.open("a.h5", "w") as file:
+        ...     file["x"] = numpy.arange(10.0)
+        >>> statistics = hyperchunk.analyze("a.h5")
+        >>> with hyperchunk.open("a.h5") as file:
+        ...     indices, values = file["x"].query("value > 7").read()
+        >>> indices.tolist(), values.tolist()
+        ([[8], [9]], [8.0, 9.0])
+    """
 
     def __init__(self, dataset: Dataset, predicate: str, box: BoxLike = None) -> None:
         self._dataset = dataset
@@ -128,7 +143,17 @@ class Query:
 
 
 class Zones:
-    """Zones of a dataset, for iteration or for :meth:`top`."""
+    """Zones of a dataset, for iteration or for :meth:`top`.
+
+    Example:
+        >>> with hyperchunk.open("a.h5", "w") as file:
+        ...     file["x"] = [1.0, 9.0, 4.0]
+        >>> statistics = hyperchunk.analyze("a.h5")
+        >>> with hyperchunk.open("a.h5") as file:
+        ...     largest = file["x"].zones().top(1)[0]
+        >>> largest.value, largest.index
+        (9.0, (1,))
+    """
 
     def __init__(self, dataset: Dataset, box: BoxLike = None) -> None:
         self._dataset = dataset
@@ -153,12 +178,31 @@ class Zones:
 
 
 def query(file: PathLike, path: str, predicate: str, box: BoxLike = None, **options: Unpack[OpenOptions]) -> Query:
-    """Finds the values of the dataset at `path` of a file that satisfy `predicate`, such as ``"value > 12"`` or
-    ``"0 <= value < 5 or isnan(value)"``. `box` limits the query to a part of the dataset: a slice without a step for
-    each dimension. `options` are as for :func:`hyperchunk.open`.
+    """Finds the values of a dataset that satisfy a condition. Zones that statistics rule out are not read.
+
+    Args:
+        file: Path or URL of the file.
+        path: Path of the dataset.
+        predicate: The condition: ``"value > 12"``, ``"0 <= value < 5 or isnan(value)"``.
+        box: Part of the dataset: a slice without a step for each dimension; by default all.
+        options: As for :func:`hyperchunk.open`.
+
+    Returns:
+        The query: its boxes, and by :meth:`Query.read` the indices and values.
+
+    Raises:
+        NotFoundError: There is no such file.
+        KeyError: There is no such dataset.
+        UnsupportedError: There are no statistics: make them by :func:`analyze`.
+        ValueError: The condition cannot be parsed.
 
     Example:
-        >>> indices, heights = query("run.h5", "/ocean/h", "value > 12").read()  # doctest: +SKIP
+        >>> with hyperchunk.open("run.h5", "w") as file:
+        ...     file["ocean/h"] = numpy.array([[3.0, 14.0], [1.0, 2.0]])
+        >>> statistics = hyperchunk.analyze("run.h5")
+        >>> indices, heights = hyperchunk.query("run.h5", "/ocean/h", "value > 12").read()
+        >>> indices.tolist(), heights.tolist()
+        ([[0, 1]], [14.0])
     """
     import hyperchunk
 
@@ -181,12 +225,26 @@ class StoredStatistics:
 
 
 def analyze(file: PathLike, datasets: Sequence[str] | None = None, **options: Unpack[OpenOptions]) -> StoredStatistics:
-    """Reads all values of a plain HDF5 file once, on all processors, and stores their statistics in a file beside it.
-    You can query it then (:func:`query`), until the file changes. `datasets` are paths; by default all numeric ones.
-    `options` are as for :func:`hyperchunk.open`.
+    """Stores statistics of a plain HDF5 file beside it, for :func:`query`: reads all values once, on all processors.
+    They are valid until the file changes.
+
+    Args:
+        file: Path of the file.
+        datasets: Paths of datasets; by default all numeric ones.
+        options: As for :func:`hyperchunk.open`.
+
+    Returns:
+        Path of the statistics, number of zones of each dataset, and the datasets that were skipped.
+
+    Raises:
+        NotFoundError: There is no such file.
+        ReadError: The file cannot be read, or the statistics cannot be written.
 
     Example:
-        >>> analyze("run.h5", ["/ocean/h"]).datasets  # doctest: +SKIP
+        >>> with hyperchunk.open("run.h5", "w") as file:
+        ...     file["h"] = numpy.arange(10.0)
+        >>> hyperchunk.analyze("run.h5").datasets
+        {'/h': 1}
     """
     import hyperchunk
 

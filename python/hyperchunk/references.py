@@ -17,6 +17,12 @@ class Reference:
     """An object reference: ``group[reference]`` opens the object. It is true unless it is null.
 
     It holds the bytes that the file stores, so it is only valid in that file.
+
+    Example:
+        >>> with hyperchunk.open("a.h5", "w") as file:
+        ...     file["x"] = 1
+        ...     file[file["x"].ref].name
+        '/x'
     """
 
     __slots__ = ("_kind", "_raw", "_region")
@@ -53,7 +59,14 @@ class Reference:
 
 
 class RegionReference(Reference):
-    """A region reference: ``dataset[reference]`` reads the selection, ``group[reference]`` opens the dataset."""
+    """A region reference: ``dataset[reference]`` reads the selection, ``group[reference]`` opens the dataset.
+
+    Example:
+        >>> with hyperchunk.open("a.h5", "w") as file:
+        ...     file["x"] = numpy.arange(10)
+        ...     file["x"][file["x"].regionref[2:4]].tolist()
+        [2, 3]
+    """
 
     __slots__ = ()
 

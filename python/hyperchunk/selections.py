@@ -17,7 +17,17 @@ StoredSelection: TypeAlias = tuple[Any, ...]
 
 
 class MultiBlockSlice:
-    """A slice of `count` blocks (None: as many as fit) of `block` elements, at distances of `stride`."""
+    """A slice of `count` blocks (None: as many as fit) of `block` elements, at distances of `stride`.
+
+    Raises:
+        ValueError: A number is negative or 0, or blocks would overlap.
+
+    Example:
+        >>> with hyperchunk.open("a.h5", "w") as file:
+        ...     file["x"] = numpy.arange(10)
+        ...     file["x"][hyperchunk.MultiBlockSlice(start=1, stride=4, count=2, block=2)].tolist()
+        [1, 2, 5, 6]
+    """
 
     def __init__(self, start: int = 0, stride: int = 1, count: int | None = None, block: int = 1) -> None:
         if start < 0:

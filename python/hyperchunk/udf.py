@@ -163,6 +163,12 @@ def ls(file: Path) -> list[LiveDataset]:
 
     Raises:
         NotFoundError: There is no such file.
+
+    Example:
+        >>> with hyperchunk.open("plain.h5", "w") as file:
+        ...     file["x"] = [1, 2, 3]
+        >>> hyperchunk.udf.ls("plain.h5")
+        []
     """
     library = _libhdf5.of_h5py()
     with _libhdf5.exclusive():
@@ -185,6 +191,10 @@ def show(file: Path, dataset: str) -> LiveDataset:
 
     Raises:
         NotFoundError: There is no such file, or no live dataset of that name in it.
+
+    Example:
+        >>> hyperchunk.udf.show("scene.h5", "NDVI").record["backend"]  # doctest: +SKIP
+        'expression'
     """
     path = "/" + dataset.lstrip("/")
     for live in ls(file):
@@ -204,6 +214,10 @@ def extend(file: Path, dataset: str, to: Sequence[int] | None = None) -> tuple[i
     Raises:
         InvalidRecordError: The dataset is not growable, or not to this shape.
         NotFoundError: There is no such file, or no live dataset of that name in it.
+
+    Example:
+        >>> hyperchunk.udf.extend("scene.h5", "NDVI")  # doctest: +SKIP
+        (5000, 4000)
     """
     library = _libhdf5.of_h5py()
     with _libhdf5.exclusive():
@@ -215,6 +229,9 @@ def rm(file: Path, dataset: str) -> None:
 
     Raises:
         NotFoundError: There is no such file, or no live dataset of that name in it.
+
+    Example:
+        >>> hyperchunk.udf.rm("scene.h5", "NDVI")  # doctest: +SKIP
     """
     library = _libhdf5.of_h5py()
     with _libhdf5.exclusive():
@@ -228,6 +245,10 @@ def verify(file: Path, dataset: str | None = None) -> list[Verdict]:
 
     Raises:
         NotFoundError: There is no such file, or no live dataset of that name in it.
+
+    Example:
+        >>> [verdict.runs for verdict in hyperchunk.udf.verify("scene.h5")]  # doctest: +SKIP
+        [True]
     """
     library = _libhdf5.of_h5py()
     with _libhdf5.exclusive():
@@ -241,6 +262,9 @@ def explain(file: Path, dataset: str) -> str:
     Raises:
         NotFoundError: There is no such file, or no live dataset of that name in it.
         InvalidRecordError: Its record is invalid.
+
+    Example:
+        >>> print(hyperchunk.udf.explain("scene.h5", "NDVI"))  # doctest: +SKIP
     """
     library = _libhdf5.of_h5py()
     with _libhdf5.exclusive():
@@ -257,6 +281,9 @@ def rebuild(file: Path, dataset: str, *, take_over: bool = False) -> Record:
 
     Raises:
         RefusedError: The dataset is not signed by your key, and ``take_over`` is not set.
+
+    Example:
+        >>> hyperchunk.udf.rebuild("scene.h5", "NDVI", take_over=True)  # doctest: +SKIP
     """
     library = _libhdf5.of_h5py()
     with _libhdf5.exclusive():
@@ -272,6 +299,9 @@ def convert(file: Path, dataset: str, *, dry_run: bool = False) -> list[Record]:
     Raises:
         NotFoundError: There is no such dataset, or its source was not stored.
         UnsupportedError: HDF5-UDF did not write it, or it was renamed later.
+
+    Example:
+        >>> hyperchunk.udf.convert("old.h5", "NDVI", dry_run=True)  # doctest: +SKIP
     """
     library = _libhdf5.of_h5py()
     with _libhdf5.exclusive():

@@ -25,6 +25,18 @@ UNLIMITED = 2**64 - 1
 class VirtualSource:
     """A source of a virtual dataset: a path and a name with the shape, or a dataset. ``source[index]`` selects a part
     of it. In the names of files and datasets, ``%b`` stands for a block number.
+
+    Args:
+        path_or_dataset: Path of the file, or a dataset, which then takes no other argument.
+        name: Path of the dataset in that file.
+        shape, dtype, maxshape: Extent, dtype and maximum extent of the dataset.
+
+    Raises:
+        TypeError: A path without `name` and `shape`, or a dataset with another argument.
+
+    Example:
+        >>> hyperchunk.VirtualSource("day-1.h5", "t", (24, 10))[:, 0].shape
+        (24,)
     """
 
     def __init__(
@@ -76,6 +88,23 @@ class VirtualSource:
 class VirtualLayout:
     """Layout of a new virtual dataset: assign ``layout[index] = source`` for each part, then call
     ``group.create_virtual_dataset(name, layout)``.
+
+    Args:
+        shape: Extent of the dataset.
+        dtype: Dtype, or a committed datatype.
+        maxshape: Maximum extent; None in an unlimited dimension.
+        filename: Name of the file that will have the dataset; by default any.
+
+    Example:
+        >>> with hyperchunk.open("day-1.h5", "w") as file:
+        ...     file["t"] = numpy.arange(4)
+        >>> layout = hyperchunk.VirtualLayout((2, 4), "i8")
+        >>> layout[0] = hyperchunk.VirtualSource("day-1.h5", "t", (4,))
+        >>> with hyperchunk.open("days.h5", "w") as file:
+        ...     days = file.create_virtual_dataset("t", layout, fillvalue=-1)
+        >>> with hyperchunk.open("days.h5") as file:
+        ...     file["t"][:].tolist()
+        [[0, 1, 2, 3], [-1, -1, -1, -1]]
     """
 
     def __init__(

@@ -46,6 +46,13 @@ class Table:
 
     Made by :meth:`Group.table`, :meth:`Dataset.arrow` and :func:`scan_hyperchunk`, and accepted by every user of
     Arrow's PyCapsule interface: ``pyarrow.table(t)``, ``polars.DataFrame(t)``, ``duckdb.sql("select … from t")``.
+
+    Example:
+        >>> with hyperchunk.open("a.h5", "w") as file:
+        ...     file["x"], file["y"] = numpy.arange(5), numpy.arange(5.0)
+        >>> table = hyperchunk.open("a.h5").table()
+        >>> table.shape, table["x"][1:3].num_rows
+        ((5, 2), 2)
     """
 
     __slots__ = ("__weakref__", "_conversion", "_core", "_scans")
@@ -262,7 +269,18 @@ def as_table(
     batch_rows: int | None = None,
     **conversion: Unpack[ConversionOptions],
 ) -> Table:
-    """Returns the table of a group or a dataset: see :meth:`Group.table`."""
+    """Returns the table of a group or a dataset.
+
+    Args:
+        found: The group or the dataset.
+        columns, rows, mapped, batch_rows, conversion: As for :meth:`hyperchunk.Group.table`.
+
+    Example:
+        >>> with hyperchunk.open("a.h5", "w") as file:
+        ...     file["x"] = numpy.arange(5)
+        >>> hyperchunk.arrow.as_table(hyperchunk.open("a.h5"), rows=(0, 3)).num_rows
+        3
+    """
     found._opened.need()
     core = found._object
     if not isinstance(core, _core.Object):

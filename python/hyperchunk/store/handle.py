@@ -511,7 +511,23 @@ def open(
     """Opens the store of a file, to write more to it.
 
     Its writers know the datasets of the newest epoch or, before the first commit, the ones given to :func:`create`.
-    `analyses` run on their data, in addition to the store's own.
+
+    Args:
+        path: Path or URL of the file.
+        checksum, statistics, sync, codec, segments: Defaults of its writers: see :meth:`Store.writer`.
+        analyses: Analyses that run on their data, in addition to the store's own.
+        storage_options, network: As for :func:`hyperchunk.open`.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+
+    Example:
+        >>> made = hyperchunk.store.create("run.h5", {"/energy": hyperchunk.store.Dataset((4,), "f4")})
+        >>> run = hyperchunk.store.open("run.h5")
+        >>> with run.writer() as writer:
+        ...     writer["/energy"][:] = 1
+        >>> run.commit().uncommitted
+        []
     """
     target = _target(path, made=True)
     if not is_url(target) and not Path(target).exists():

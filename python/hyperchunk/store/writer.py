@@ -33,6 +33,15 @@ class Writer:
     ``writer[name]`` is a dataset; assignments to selections of it go to the log of this process. :attr:`structure` is
     an HDF5 file of the writer's own, for groups, attributes, links and small data; the commit merges the files of all
     writers.
+
+    Example:
+        >>> run = hyperchunk.store.create("run.h5", {"/energy": hyperchunk.store.Dataset((4,), "f4")})
+        >>> with run.writer() as writer:
+        ...     writer["/energy"][1:3] = [5, 6]
+        >>> run.commit().number
+        1
+        >>> run.open()["energy"][:].tolist()
+        [0.0, 5.0, 6.0, 0.0]
     """
 
     def __init__(self, store: Store, core: _core.StoreWriter, definitions: list[_core.StoreDefinition]) -> None:
@@ -193,7 +202,17 @@ class Writer:
 
 
 class StoredDataset:
-    """A dataset of a store, for one of its writers."""
+    """A dataset of a store, for one of its writers.
+
+    Example:
+        >>> run = hyperchunk.store.create("run.h5", {"/e": hyperchunk.store.Dataset((0,), "f4", maxshape=(None,))})
+        >>> with run.writer() as writer:
+        ...     writer["/e"].append([1, 2])
+        >>> run.commit().number
+        1
+        >>> run.open()["e"].shape
+        (2,)
+    """
 
     __slots__ = ("_core", "_definition", "_number", "_shown", "_writer")
 

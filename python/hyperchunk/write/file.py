@@ -60,6 +60,12 @@ class WritableFile(WritableGroup, File):
     `alignment_threshold` and `alignment_interval` have h5py's meaning; ``driver="core"`` keeps the file in memory,
     and with ``backing_store=True`` on disk. Options that tune libhdf5's caches (``rdcc_nbytes`` and others) are
     checked, and change nothing in a file. All others are errors that name them.
+
+    Example:
+        >>> with hyperchunk.open("new.h5", "w", sync="never") as file:
+        ...     file.create_dataset("x", (100,), "f4", chunks=(10,), compression="gzip")[:] = 1
+        >>> hyperchunk.is_hdf5("new.h5")
+        True
     """
 
     __slots__ = ()

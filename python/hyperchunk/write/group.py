@@ -35,13 +35,29 @@ class LikeOptions(DatasetOptions, total=False):
 
 
 class WritableDatatype(WritableObject, Datatype):
-    """A committed datatype of a file that is being written."""
+    """A committed datatype of a file that is being written.
+
+    Example:
+        >>> with hyperchunk.open("a.h5", "w") as file:
+        ...     file["kelvin"] = numpy.dtype("f4")
+        ...     type(file["kelvin"]).__name__
+        'WritableDatatype'
+    """
 
     __slots__ = ()
 
 
 class WritableGroup(MutableNames, WritableObject, Group):
-    """A group of a file that is being written."""
+    """A group of a file that is being written.
+
+    Example:
+        >>> with hyperchunk.open("a.h5", "w") as file:
+        ...     group = file.create_group("day-1")
+        ...     group["x"] = [1, 2, 3]
+        ...     group.attrs["units"] = "K"
+        ...     list(group)
+        ['x']
+    """
 
     __slots__ = ()
 
