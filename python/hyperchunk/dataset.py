@@ -65,7 +65,15 @@ class VDSmap(NamedTuple):
 
 
 class Dataset(HLObject):
-    """A dataset. ``dataset[index]`` reads into a new NumPy array, with h5py's rules for the index."""
+    """A dataset. ``dataset[index]`` reads into a new NumPy array, with h5py's rules for the index.
+
+    Example:
+        >>> with hyperchunk.open("a.h5", "w") as file:
+        ...     file["x"] = numpy.arange(12.0).reshape(3, 4)
+        >>> with hyperchunk.open("a.h5") as file:
+        ...     file["x"].shape, file["x"][1:, 0].tolist()
+        ((3, 4), [4.0, 8.0])
+    """
 
     __slots__ = ("_core_data", "_dims", "_mapped", "_plan", "_state")
 
@@ -214,7 +222,11 @@ class Dataset(HLObject):
         return self._data.layout == "virtual"
 
     def virtual_sources(self) -> list[VDSmap]:
-        """Returns the sources of a virtual dataset."""
+        """Returns the sources of a virtual dataset.
+
+        Raises:
+            RuntimeError: The layout is not virtual.
+        """
         if not self.is_virtual:
             raise RuntimeError("Not a virtual dataset")
         dims = self.shape or ()
@@ -376,13 +388,31 @@ class Dataset(HLObject):
     def read_slices(self, indices: Iterable[Index]) -> list[Values]:
         """Reads by several indices in one batch: ``[dataset[index] for index in indices]``, but fetched and decoded
         together.
+
+        Args:
+            indices: Indices as in ``dataset[…]``.
+
+        Example:
+            >>> with hyperchunk.open("a.h5", "w") as file:
+            ...     file["x"] = numpy.arange(10)
+            >>> with hyperchunk.open("a.h5") as file:
+            ...     [part.tolist() for part in file["x"].read_slices([numpy.s_[:2], numpy.s_[8:]])]
+            [[0, 1], [8, 9]]
         """
         from hyperchunk.batches import read_slices
 
         return read_slices(self, indices)
 
     def read_future(self, index: Index = ...) -> Future[Values]:
-        """Reads ``dataset[index]`` in the background."""
+        """Reads ``dataset[index]`` in the background.
+
+        Example:
+            >>> with hyperchunk.open("a.h5", "w") as file:
+            ...     file["x"] = numpy.arange(10)
+            >>> with hyperchunk.open("a.h5") as file:
+            ...     file["x"].read_future(numpy.s_[:2]).result().tolist()
+            [0, 1]
+        """
         from hyperchunk.batches import submit
 
         return submit(self.__getitem__, index)
@@ -522,6 +552,12 @@ class Dataset(HLObject):
 
         Raises:
             TypeError: The dataset has no strings.
+
+        Example:
+            >>> with hyperchunk.open("a.h5", "w") as file:
+            ...     file["names"] = ["Zürich", "Bern"]
+            ...     file["names"].asstr()[0]
+            'Zürich'
         """
         info = check_string_dtype(self.dtype)
         if info is None:
@@ -537,11 +573,28 @@ class Dataset(HLObject):
         return FieldsView(self, self.dtype, names)
 
     def iter_chunks(self, sel: slice | int | tuple[slice | int, ...] | None = None) -> ChunkIterator:
-        """Iterates over the chunks: the intersection of each with `sel` (by default all), as slices."""
+        """Iterates over the chunks: the intersection of each with `sel` (by default all), as slices.
+
+        Raises:
+            TypeError: The layout is not chunked.
+
+        Example:
+            >>> with hyperchunk.open("a.h5", "w") as file:
+            ...     list(file.create_dataset("x", (5,), "f4", chunks=(3,)).iter_chunks())
+            [(slice(0, 3, 1),), (slice(3, 5, 1),)]
+        """
         return ChunkIterator(self.shape or (), self.chunks, sel)
 
     def query(self, predicate: str, box: BoxLike = None) -> Query:
-        """Finds the values that satisfy `predicate`, such as ``"value > 12"`` (:func:`hyperchunk.query`)."""
+        """Finds the values that satisfy `predicate`, such as ``"value > 12"`` (:func:`hyperchunk.query`).
+
+        Args:
+            predicate: A condition on the values.
+            box: A part of the dataset: a slice without a step for each dimension; by default all.
+
+        Raises:
+            UnsupportedError: There are no statistics of the dataset.
+        """
         return Query(self, predicate, box)
 
     def zones(self, box: BoxLike = None) -> Zones:

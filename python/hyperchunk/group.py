@@ -213,10 +213,16 @@ class Group(HLObject, MappingHDF5[Member]):
         return self._object.has_link(path)
 
     def prefetch(self, *, attributes: bool = True, depth: int | None = None) -> None:
-        """Fetches the structure of all objects below this group, at most `depth` groups deep, and their attributes,
-        so that later access needs no requests. In a file over a network this takes one round trip per level; in other
-        files it does nothing. The cache is the process's, not the group's
-        (:func:`hyperchunk.set_metadata_cache_bytes`).
+        """Fetches the structure of all objects below this group, so that later access needs no requests. In a file
+        over a network this takes one round trip per level; in other files it does nothing. The cache is the process's,
+        not the group's (:func:`hyperchunk.set_metadata_cache_bytes`).
+
+        Args:
+            attributes: Fetch the attributes, too.
+            depth: Maximum number of levels; None for all.
+
+        Example:
+            >>> hyperchunk.open("s3://bucket/scene.h5").prefetch(depth=2)  # doctest: +SKIP
         """
         self._opened.need().prefetch(self._object, attributes=attributes, depth=depth)
 
@@ -227,13 +233,24 @@ class Group(HLObject, MappingHDF5[Member]):
     def read_many(self, wanted: Mapping[str, Index] | Sequence[Wanted]) -> dict[str, Values] | list[Values]:
         """Reads from several datasets in one batch: their chunks are located, fetched and decoded together.
 
-        `wanted` maps paths (from here) to indices, as in ``{"lat": np.s_[100:200], "lon": ...}``, and the result maps
-        the same paths to arrays; or it is a list of paths, datasets and pairs with indices, and so is the result.
+        Args:
+            wanted: Indices by the paths of datasets from here; or a list of paths, datasets and pairs with indices.
 
-        >>> with hyperchunk.open("s3://bucket/granule.h5") as f:  # doctest: +SKIP
-        ...     found = f.read_many({"gt1l/heights/h_ph": ..., "gt1r/heights/h_ph": np.s_[:1000]})
+        Returns:
+            Arrays by the same paths; or a list of them.
 
-        Raises the errors of reading them one after another."""
+        Raises:
+            KeyError: There is no such dataset.
+            TypeError: A path leads to another object.
+
+        Example:
+            >>> with hyperchunk.open("a.h5", "w") as file:
+            ...     file["lat"], file["lon"] = numpy.arange(3), numpy.arange(3)
+            >>> with hyperchunk.open("a.h5") as file:
+            ...     found = file.read_many({"lat": ..., "lon": numpy.s_[:2]})
+            >>> found["lon"].tolist()
+            [0, 1]
+        """
         from hyperchunk.batches import read_many
 
         return read_many(self, wanted)
@@ -273,26 +290,39 @@ class Group(HLObject, MappingHDF5[Member]):
         mapped: bool = True,
         batch_rows: int | None = None,
     ) -> Table:
-        """Returns a table over the data of a group or a dataset (by default, this group) for Apache Arrow; pyarrow,
-        polars, pandas and DuckDB accept it directly.
+        """Returns a table over the data of a group or a dataset for Apache Arrow; pyarrow, polars, pandas and DuckDB
+        accept it directly. Nothing is read before values are requested.
 
-        Columns are the group's datasets with at least one dimension, which must be of equal length (the first
-        dimension counts rows), in creation order if it is tracked, else by name. An attribute ``h5.table`` of the
-        group, a list of names, overrides that; so do the conventions of pandas, PyTables, vaex, AnnData and NeXus
-        (``NXdata``). The columns of a compound dataset are its members. `columns` are names, or paths of datasets
-        relative to the group; `rows` is a slice. Nothing is read before values are requested.
+        Columns are the group's datasets with at least one dimension, which must be of equal length (the first dimension
+        counts rows), in creation order if it is tracked, else by name. An attribute ``h5.table`` of the group, a list
+        of names, overrides that; so do the conventions of pandas, PyTables, vaex, AnnData and NeXus (``NXdata``). The
+        columns of a compound dataset are its members.
 
-        - `cells`: multi-dimensional cells as ``"tensor"`` (``arrow.fixed_shape_tensor``, the default) or ``"list"``
-          (lists of fixed size).
-        - `strings`: ``"text"`` (without padding), or ``"stored"`` bytes.
-        - `half`: 16-bit floats as they are, or as ``"float32"`` (DuckDB has no 16-bit floats).
-        - `enums`: ``"values"``, or a ``"dictionary"`` of names.
-        - `compounds`: ``"columns"``, or one ``"struct"``.
-        - `mapped`: whether a local file may be mapped, so that nothing is copied; if another process truncates it,
-          this process is killed.
-        - `batch_rows`: maximum number of rows in a batch.
+        Args:
+            path: Path of a group or a dataset; by default, this group.
+            columns: Names of columns, or paths of datasets relative to the group; by default all.
+            rows: A slice, a range, or the first row and the end (exclusive); by default all.
+            cells: Multi-dimensional cells as ``"tensor"`` (``arrow.fixed_shape_tensor``, the default) or ``"list"``
+                (lists of fixed size).
+            strings: ``"text"`` (without padding), or ``"stored"`` bytes.
+            half: 16-bit floats as they are, or as ``"float32"`` (DuckDB has no 16-bit floats).
+            enums: ``"values"``, or a ``"dictionary"`` of names.
+            compounds: ``"columns"``, or one ``"struct"``.
+            mapped: Whether a local file may be mapped, so that nothing is copied; if another process truncates it, this
+                process is killed.
+            batch_rows: Maximum number of rows in a batch.
 
-        >>> duckdb.sql("select avg(x) from t where px > 32")  # with t = file.table("/Timestep_0") # doctest: +SKIP
+        Raises:
+            KeyError: There is no object of that path.
+            InvalidError: Columns have different lengths.
+            UnsupportedError: The file is being written.
+
+        Example:
+            >>> with hyperchunk.open("particles.h5", "w") as file:
+            ...     file["step/x"], file["step/px"] = numpy.arange(5.0), numpy.arange(5)
+            >>> with hyperchunk.open("particles.h5") as file:
+            ...     file.table("step", ["x"], rows=slice(1, 3))
+            <hyperchunk.Table: 2 rows of (x: Float64)>
         """
         from hyperchunk.arrow import as_table
 
@@ -311,13 +341,33 @@ class Group(HLObject, MappingHDF5[Member]):
         )
 
     def visit(self, func: Callable[[str], R | None]) -> R | None:
-        """Calls `func` with the path of each object below this group, once for each; stops at the first result that
-        is not None, and returns it. Does not follow soft and external links.
+        """Calls a function with the path of each object below this group, once for each. Does not follow soft and
+        external links.
+
+        Args:
+            func: Called with the path from here. A result that is not None ends the visit.
+
+        Returns:
+            The last result of `func`.
+
+        Example:
+            >>> with hyperchunk.open("a.h5", "w") as file:
+            ...     file["g/x"] = 1
+            ...     file.visit(print)
+            g
+            g/x
         """
         return self._visit(lambda name, _: func(name))
 
     def visititems(self, func: Callable[[str, Member], R | None]) -> R | None:
-        """Like :meth:`visit`, with the objects."""
+        """Like :meth:`visit`, with the objects.
+
+        Example:
+            >>> with hyperchunk.open("a.h5", "w") as file:
+            ...     file["g/x"] = [1, 2]
+            ...     file.visititems(lambda name, found: getattr(found, "shape", None))
+            (2,)
+        """
         return self._visit(lambda name, address: func(name, self._below(name, address)))
 
     def _below(self, name: str, address: int) -> HLObject:
@@ -396,13 +446,30 @@ class Group(HLObject, MappingHDF5[Member]):
         expand_refs: bool = False,
         without_attrs: bool = False,
     ) -> None:
-        """Copies an object and everything below it: `source` is an object, of any open file, or a path relative to
-        this group; `dest` is a group of a file that is being written or, if this is one, a path relative to it. The
-        copy gets `name`, or the name of the source.
+        """Copies an object and everything below it. Chunks are copied in their stored form. References become null in
+        another file, and keep their targets in the same one.
 
-        Chunks are copied in their stored form. `shallow` copies a group with its members, but nothing below them;
-        `expand_soft` and `expand_external` replace links by copies of their targets; `without_attrs` omits
-        attributes. References become null in another file, and keep their targets in the same one.
+        Args:
+            source: An object, of any open file, or a path relative to this group.
+            dest: A group of a file that is being written or, if this is one, a path relative to it.
+            name: Name in the group `dest`; by default the name of the source.
+            shallow: Copy a group with its members, but nothing below them.
+            expand_soft, expand_external: Replace links by copies of their targets.
+            expand_refs: h5py's; only False is supported.
+            without_attrs: Omit attributes.
+
+        Raises:
+            SourceNotFoundError: There is no such object.
+            NameExistsError: An object of the new name exists.
+            ReadOnlyError: `dest` is not being written.
+
+        Example:
+            >>> with hyperchunk.open("a.h5", "w") as file:
+            ...     file["x"] = [1, 2]
+            >>> with hyperchunk.open("a.h5") as source, hyperchunk.open("b.h5", "w") as file:
+            ...     source.copy("x", file, "y")
+            ...     file["y"][:].tolist()
+            [1, 2]
         """
         from hyperchunk.write.copying import copy
 
@@ -422,7 +489,16 @@ class Group(HLObject, MappingHDF5[Member]):
         copy(found, into, called, shallow=shallow, follow=links, attributes=not without_attrs)
 
     def require_group(self, name: str | bytes) -> Group:
-        """Returns the group of that name, and creates it if necessary."""
+        """Returns the group of a name, and creates it if it does not exist.
+
+        Raises:
+            TypeError: Another object has that name.
+
+        Example:
+            >>> with hyperchunk.open("a.h5", "w") as file:
+            ...     file.require_group("g") == file.require_group("g")
+            True
+        """
         if name not in self:
             made: Group = self.create_group(name)
             return made
@@ -439,7 +515,23 @@ class Group(HLObject, MappingHDF5[Member]):
         exact: bool = False,
         **options: Unpack[DatasetOptions],
     ) -> Dataset:
-        """Returns the dataset of that name, and creates it if necessary. `exact` requires the same dtype."""
+        """Returns the dataset of a name, and creates it if it does not exist.
+
+        Args:
+            name: Path of the dataset.
+            shape: Extent that it must have.
+            dtype: Dtype that can be cast safely to its dtype.
+            exact: Require the same dtype.
+            options: As for ``create_dataset``.
+
+        Raises:
+            TypeError: Another object has that name, or the dataset has another shape or dtype.
+
+        Example:
+            >>> with hyperchunk.open("a.h5", "w") as file:
+            ...     file.require_dataset("x", (3,), "f4").shape
+            (3,)
+        """
         if name not in self:
             made: Dataset = self.create_dataset(name, shape, dtype, **options)
             return made

@@ -257,13 +257,24 @@ class WritableDataset(WritableObject, Dataset):
         filter_masks: npt.ArrayLike | None = None,
         sizes: npt.ArrayLike | None = None,
     ) -> None:
-        """Like :meth:`write_chunk`, for several chunks at once, which is far cheaper for small chunks. If one cannot
+        r"""Like :meth:`write_chunk`, for several chunks at once, which is far cheaper for small chunks. If one cannot
         be written, an error is raised before any is.
 
         `chunks` holds either tuples of an offset, the bytes and, if it is not 0, a filter mask; or an array of
         offsets, a row for each chunk, with `data`: a list with the bytes of each, or one object with contiguous
         memory that holds them one after another. `filter_masks` has a mask for each, or one for all; `sizes` is the
         size of each in bytes, if they are in one object and not equal.
+
+        Raises:
+            ValueError: An offset, a mask or a size is out of range.
+            TypeError: `data` is missing for an array of offsets, or `filter_masks` and `sizes` are given with tuples.
+
+        Example:
+            >>> with hyperchunk.open("a.h5", "w") as file:
+            ...     x = file.create_dataset("x", (4,), "u1", chunks=(2,))
+            ...     x.write_chunks([((0,), b"\x01\x02"), ((2,), b"\x03\x04")])
+            ...     x[:].tolist()
+            [1, 2, 3, 4]
         """
         out = self._chunked
         try:
@@ -311,6 +322,13 @@ class WritableDataset(WritableObject, Dataset):
             TypeError: The layout is not chunked, or `size` has another number of dimensions.
             ValueError: `axis` is out of range.
             ExtentError: The new extent exceeds `maxshape`.
+
+        Example:
+            >>> with hyperchunk.open("a.h5", "w") as file:
+            ...     x = file.create_dataset("x", (10,), "f4", maxshape=(None,))
+            ...     x.resize(20, axis=0)
+            ...     x.shape
+            (20,)
         """
         data = self._out
         if data.chunks is None:
@@ -339,10 +357,23 @@ class WritableDataset(WritableObject, Dataset):
         data.resize(new)
 
     def append(self, values: npt.ArrayLike, axis: int = 0) -> None:
-        """Extends the dataset along `axis` by the length of `values`, and writes them there.
+        """Extends the dataset along a dimension, and writes values there.
+
+        Args:
+            values: The values; their extents in the other dimensions are those of the dataset.
+            axis: The dimension.
+
+        Raises:
+            ExtentError: The new extent exceeds `maxshape`.
+            ValueError: The values have other extents.
+            TypeError: The dataset has no dimensions.
 
         Example:
-            >>> dataset.append(rows)  # doctest: +SKIP
+            >>> with hyperchunk.open("a.h5", "w") as file:
+            ...     x = file.create_dataset("x", (0, 2), "f4", maxshape=(None, 2))
+            ...     x.append([[1, 2], [3, 4]])
+            ...     x.shape
+            (2, 2)
         """
         plan = self._reading()
         array = elements.as_array(values, plan.dtype)
@@ -368,7 +399,16 @@ class WritableDataset(WritableObject, Dataset):
     # --- Dimension scales ---
 
     def make_scale(self, name: str = "") -> None:
-        """Makes the dataset a dimension scale."""
+        """Makes the dataset a dimension scale.
+
+        Example:
+            >>> with hyperchunk.open("a.h5", "w") as file:
+            ...     file["time"], file["t"] = [0.0, 0.5], [20.0, 21.0]
+            ...     file["time"].make_scale("time")
+            ...     file["t"].dims[0].attach_scale(file["time"])
+            ...     file["t"].dims[0].keys()
+            ['time']
+        """
         make_scale(self, name)
 
     def flush(self) -> None:

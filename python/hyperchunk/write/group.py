@@ -69,6 +69,14 @@ class WritableGroup(MutableNames, WritableObject, Group):
         """Creates a group, and the missing groups of its path. Without a name, it is anonymous: no link points to it
         yet. `track_order` stores the creation order of links and attributes, `track_times` the creation time of the
         group.
+
+        Raises:
+            NameExistsError: An object of that name exists.
+
+        Example:
+            >>> with hyperchunk.open("a.h5", "w") as file:
+            ...     file.create_group("days/1").name
+            '/days/1'
         """
         parent, last = self._place(name)
         made = parent.create_group(last, bool(track_order))
@@ -86,14 +94,32 @@ class WritableGroup(MutableNames, WritableObject, Group):
         data: object = None,
         **options: Unpack[DatasetOptions],
     ) -> WritableDataset:
-        """Creates a dataset of `shape` and `dtype`, by default the ones of `data`.
+        """Creates a dataset.
 
-        `options` are h5py's: ``chunks`` (an extent, or True for a guess), ``maxshape``, ``compression`` with
-        ``compression_opts``, ``shuffle``, ``fletcher32``, ``scaleoffset``, ``fillvalue``, ``fill_time``,
-        ``track_order``, ``track_times``, ``external``, ``allow_unknown_filter``; and two of our own. ``filters`` is a
-        preset (``"deflate"``, ``"fast"``, ``"small"``, ``"snappy"``, ``"none"``), or a list of filters: names,
-        numbers with their options, or objects of hdf5plugin. ``layout`` is ``"compact"``, ``"contiguous"`` or
-        ``"chunked"``.
+        Args:
+            name: Path, whose missing groups are created; None for an anonymous dataset, to which no link points yet.
+            shape: Extent, by default the one of `data`.
+            dtype: Dtype, or a committed datatype; by default the one of `data`.
+            data: Values: an array, or anything that NumPy makes one of; or :class:`hyperchunk.Empty`.
+            options: h5py's: ``chunks`` (an extent, or True for a guess), ``maxshape``, ``compression`` with
+                ``compression_opts``, ``shuffle``, ``fletcher32``, ``scaleoffset``, ``fillvalue``, ``fill_time``,
+                ``track_order``, ``track_times``, ``external``, ``allow_unknown_filter``; and two of our own.
+                ``filters`` is a preset (``"deflate"``, ``"fast"``, ``"small"``, ``"snappy"``, ``"none"``), or a list
+                of filters: names, numbers with their options, or objects of hdf5plugin. ``layout`` is ``"compact"``,
+                ``"contiguous"`` or ``"chunked"``. h5py's ``rdcc_nslots``, ``rdcc_nbytes`` and ``rdcc_w0`` are checked,
+                and have no effect.
+
+        Raises:
+            NameExistsError: An object of that name exists.
+            TypeError: There is neither `shape` nor `data`, or an option does not exist.
+            ValueError: An option has an invalid value, or `shape` does not match `data`.
+
+        Example:
+            >>> with hyperchunk.open("a.h5", "w") as file:
+            ...     t = file.create_dataset("t", (1000, 10), "f4", chunks=(100, 10), filters="fast")
+            ...     t[:, 0] = 1
+            ...     t.chunks
+            (100, 10)
         """
         if isinstance(data, Empty):
             dtype, shape_of = data.dtype if dtype is None else dtype, None
@@ -169,6 +195,12 @@ class WritableGroup(MutableNames, WritableObject, Group):
     ) -> WritableDataset:
         """Creates a dataset with the type, shape, chunks and filters of another one, which may be in another file;
         `options` override them.
+
+        Example:
+            >>> with hyperchunk.open("a.h5", "w") as file:
+            ...     first = file.create_dataset("first", (1000,), "f4", chunks=(100,))
+            ...     file.create_dataset_like("second", first, dtype="f8").chunks
+            (100,)
         """
         given: LikeOptions = {**creation.like(other), **options}
         shape, dtype = given.pop("shape", other.shape), given.pop("dtype", None)
@@ -218,7 +250,18 @@ class WritableGroup(MutableNames, WritableObject, Group):
         parent.unlink(last)
 
     def move(self, source: str | bytes, dest: str | bytes) -> None:
-        """Renames a link."""
+        """Renames a link.
+
+        Raises:
+            SourceNotFoundError: There is no object of that name.
+
+        Example:
+            >>> with hyperchunk.open("a.h5", "w") as file:
+            ...     file["x"] = 1
+            ...     file.move("x", "y")
+            ...     list(file)
+            ['y']
+        """
         link = self.get(source, getlink=True)
         if source not in self:
             near = self._near(encode(source))
@@ -229,7 +272,19 @@ class WritableGroup(MutableNames, WritableObject, Group):
     # --- Batches ---
 
     def write_many(self, values: creation.ManyValues) -> None:
-        """Writes to several datasets: a mapping of paths to values, or to pairs of an index and values."""
+        """Writes to several datasets: a mapping of paths to values, or to pairs of an index and values.
+
+        Raises:
+            KeyError: There is no such dataset.
+            TypeError: A path leads to another object.
+
+        Example:
+            >>> with hyperchunk.open("a.h5", "w") as file:
+            ...     file["x"], file["y"] = numpy.zeros(3), numpy.zeros(3)
+            ...     file.write_many({"x": 1, "y": (slice(0, 2), [5, 6])})
+            ...     file["y"][:].tolist()
+            [5.0, 6.0, 0.0]
+        """
         creation.write_many(self, values)
 
     def write_many_future(self, values: creation.ManyValues) -> Future[None]:
