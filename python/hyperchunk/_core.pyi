@@ -347,6 +347,7 @@ class Writer:
 
 @final
 class PoolWriter:
+    """Writable buffer of an object of a pool; the object is visible after `seal`."""
     def seal(self, length: int | None = None) -> None: ...
     def abort(self) -> None: ...
     def __len__(self) -> int: ...
@@ -355,6 +356,7 @@ class PoolWriter:
 
 @final
 class PoolObject:
+    """Read-only buffer of an object of a pool."""
     def __len__(self) -> int: ...
     if sys.version_info >= (3, 12):
         def __buffer__(self, flags: int, /) -> memoryview: ...
@@ -739,11 +741,13 @@ class Table:
 
 @final
 class RowBatches:
+    """Iterator over the batches of a table."""
     def __iter__(self) -> Self: ...
     def __next__(self) -> Batch: ...
 
 @final
 class Batch:
+    """Record batch with Arrow's PyCapsule interface."""
     @property
     def num_rows(self) -> int: ...
     def __arrow_c_schema__(self) -> object: ...

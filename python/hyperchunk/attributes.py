@@ -67,7 +67,12 @@ class AttributeManager(MappingHDF5[AttributeValue]):
         return found
 
     def get(self, name: str | bytes, default: object = None) -> AttributeValue:
-        """Returns the value of an attribute, or `default`."""
+        """Returns the value of an attribute, or `default`.
+
+        Args:
+            name: Name of the attribute.
+            default: Result if there is none.
+        """
         core = self._opened.need()
         found = self._object.attribute(encode(name))
         return default if found is None else _value(core, found)

@@ -48,15 +48,26 @@ def run(
     workers: int | None = None,
     each: Callable[[T], None] | None = None,
 ) -> list[T]:
-    """Runs tasks ``0`` to ``tasks - 1``: calls ``work(first, end)`` for ranges that together cover all of them, and
-    returns the results in the order of the ranges. `work` must be picklable, unless it runs here.
+    """Runs tasks ``0`` to ``tasks - 1``: calls ``work(first, end)`` for ranges that together cover all of them.
 
-    `executor` is a Dask client, an executor of ``concurrent.futures`` or any other object whose ``submit`` returns
-    futures; ``"processes"`` starts `workers` processes; None runs everything here. If a worker dies, Dask reruns its
-    range on another one. `each` is called with every result as it arrives.
+    Args:
+        work: The function; must be picklable, unless it runs here.
+        tasks: Number of tasks.
+        executor: A Dask client, an executor of ``concurrent.futures``, or any other object whose ``submit`` returns
+            futures; ``"processes"`` starts `workers` processes; None runs everything here. If a worker dies, Dask
+            reruns its range on another one.
+        workers: Number of workers; by default the executor's, or the number of processors.
+        each: Called with every result as it arrives.
 
-    >>> run(lambda first, end: sum(range(first, end)), 10)
-    [45]
+    Returns:
+        The results in the order of the ranges.
+
+    Raises:
+        Exception: The first error of a task; the tasks that have not started are cancelled.
+
+    Example:
+        >>> hyperchunk.executors.run(lambda first, end: sum(range(first, end)), 10)
+        [45]
     """
     if executor is None:
         results = [work(0, tasks)] if tasks else []

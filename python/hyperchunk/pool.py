@@ -86,8 +86,12 @@ class Pool:
         return self._core.folder
 
     def put(self, name: str, data: Buffer | Array | ArrowData) -> None:
-        """Stores bytes (any object with a buffer: an array, ``bytes``), or Arrow data (a table, a batch, a reader, a
-        polars data frame) as an IPC stream that :meth:`table` reads.
+        """Stores an object.
+
+        Args:
+            name: Its name.
+            data: Bytes (any object with a buffer: an array, ``bytes``), or Arrow data (a table, a batch, a reader, a
+                polars data frame), which :meth:`table` reads.
 
         Raises:
             LimitError: The quota is reached.

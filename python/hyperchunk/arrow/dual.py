@@ -41,13 +41,29 @@ class DualOptions(TypedDict, total=False):
 class DualFile(WritableFile):
     """A new file that is HDF5 and Arrow at once: each column is a dataset whose stored bytes Arrow can read in place.
 
-    `columns` defines the columns: a pyarrow schema, a table, any object with ``__arrow_c_schema__``, or a mapping of
-    names to arrays or dtypes; without it, the first :meth:`append` defines them. `group` is the group of the
-    datasets. `row_group` is the number of rows that are stored together; without it, the rows of the first append are
-    stored contiguously. With `growable`, HDF5 programs may add rows (Arrow sees them after ``hyperchunk arrow fix``).
-
     The file can be written like any other HDF5 file: as soon as it has columns, you can add groups, attributes and
     further datasets. Attributes of the columns and of their group are also stored in Arrow's metadata.
+
+    Args:
+        name: Path of the file.
+        mode: ``"w"`` replaces an existing file, ``"x"`` does not.
+        columns: A pyarrow schema, a table, any object with ``__arrow_c_schema__``, or a mapping of names to arrays or
+            dtypes; without it, the first :meth:`append` defines them.
+        group: Path of the group of the datasets.
+        row_group: Number of rows that are stored together; without it, the rows of the first append are stored
+            contiguously.
+        growable: HDF5 programs may add rows (Arrow sees them after ``hyperchunk arrow fix``).
+        userblock_size: Size in bytes of a block before the HDF5 data.
+        sync: As for :class:`hyperchunk.write.file.WritableFile`.
+        threads: Maximum number of threads.
+
+    Example:
+        >>> with hyperchunk.create("a.h5", layout="arrow") as file:
+        ...     file.append({"x": numpy.arange(3), "y": numpy.arange(3.0)})
+        3
+        >>> with hyperchunk.open("a.h5") as file:
+        ...     file["y"][:].tolist()
+        [0.0, 1.0, 2.0]
     """
 
     __slots__ = ("_dual", "_options", "_path", "_placement")

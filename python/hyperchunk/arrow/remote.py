@@ -22,18 +22,30 @@ class RemoteTable:
     """A table on a Flight server (``hyperchunk serve --flight``). The server selects columns, rows and filters, and
     only the result crosses the network.
 
+    Args:
+        url: URL of the server and path of the file.
+        table: Path of the dataset or group in the file.
+        columns: Names of columns; by default all.
+        rows: First row, and the end (exclusive).
+        where: Filter of rows: ``[column, operator, value]`` with the operators ``==``, ``!=``, ``<``, ``<=``, ``>``,
+            ``>=``, ``in``, ``is null`` and ``is not null``; a list of conditions is their conjunction, and there are
+            ``{"and": […]}``, ``{"or": […]}`` and ``{"not": …}``. Numbers are compared by value, independent of their
+            types.
+        epoch: Commit of a sharded store.
+        batch_rows: Maximum number of rows in a batch.
+        storage_options: ``token``, ``ca`` (a file of trusted certificates), ``domain`` (the name in the server's
+            certificate) and ``local``; without a token, ``$HYPERCHUNK_TOKEN`` is sent.
+        network: Tuning of requests: :class:`hyperchunk.typing.NetworkOptions`.
+        conversion: As for :meth:`hyperchunk.Group.table`.
+
+    Raises:
+        ReadError: The server cannot be reached, or refuses the request.
+        TypeError: An option does not exist.
+
     Example:
         >>> from hyperchunk.arrow import RemoteTable
         >>> t = RemoteTable("grpc://host:8815/run.h5", "/particles", where=[["px", ">", 32]])  # doctest: +SKIP
         >>> t.select(["x", "y"]).to_pyarrow()  # doctest: +SKIP
-
-    `url` names the file, `table` the dataset or group in it. `columns` selects columns; `rows` is the first row and
-    the end (exclusive). `where` filters rows: ``[column, operator, value]`` with the operators ``==``, ``!=``, ``<``,
-    ``<=``, ``>``, ``>=``, ``in``, ``is null`` and ``is not null``; a list of conditions is their conjunction, and
-    there are ``{"and": […]}``, ``{"or": […]}`` and ``{"not": …}``. Numbers are compared by value, independent of
-    their types. `epoch` is a commit of a sharded store. `storage_options` are ``token``, ``ca`` (a file of trusted
-    certificates), ``domain`` (the name in the server's certificate) and ``local``; without a token,
-    ``$HYPERCHUNK_TOKEN`` is sent. `conversion` options are as for :meth:`Group.table`.
     """
 
     __slots__ = ("_core",)

@@ -34,17 +34,24 @@ def scan_hyperchunk(
     rows: Rows | None = None,
     **options: Unpack[ScanOptions],
 ) -> pl.LazyFrame:
-    """Returns a :class:`polars.LazyFrame` over a table of an HDF5 file. Only the columns and rows that polars
-    requests are read. Zones whose statistics (of a store, or from ``hyperchunk analyze``) rule out a match are
-    skipped; :attr:`Table.scanned` tells the number of bytes scanned.
+    """Returns a :class:`polars.LazyFrame` over a table of an HDF5 file. Only the columns and rows that polars requests
+    are read. Zones whose statistics (of a store, or from ``hyperchunk analyze``) rule out a match are skipped;
+    :attr:`Table.scanned` tells the number of bytes scanned.
 
-    `source` is an argument of :func:`hyperchunk.open` (a path, a URL), an open file, or a :class:`Table`; `table` is
-    the path of a group or a dataset. `columns`, `rows` and the conversion options (``strings=``, ``enums=`` …) are as
-    for :meth:`Group.table`, but multi-dimensional cells are arrays (``cells="list"``). All other options go to
-    :func:`hyperchunk.open`.
+    Args:
+        source: An argument of :func:`hyperchunk.open` (a path, a URL), an open file, or a :class:`Table`.
+        table: Path of a group or a dataset.
+        columns, rows: As for :meth:`hyperchunk.Group.table`.
+        options: Conversion options as for :meth:`hyperchunk.Group.table`, but multi-dimensional cells are arrays
+            (``cells="list"``); and options of :func:`hyperchunk.open`.
 
-    >>> lazy = hyperchunk.scan_hyperchunk("particles.h5", "/Timestep_0")  # doctest: +SKIP
-    ... lazy.filter(pl.col("px") > 32).select(pl.len(), pl.col("x").mean()).collect()
+    Raises:
+        ModuleNotFoundError: polars is not installed.
+        TypeError: An option does not exist, or `source` is a table or an open file and takes none.
+
+    Example:
+        >>> lazy = hyperchunk.scan_hyperchunk("particles.h5", "/Timestep_0")  # doctest: +SKIP
+        >>> lazy.filter(pl.col("px") > 32).select(pl.len(), pl.col("x").mean()).collect()  # doctest: +SKIP
     """
     import_optional("polars")
     from polars.io.plugins import register_io_source

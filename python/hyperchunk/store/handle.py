@@ -123,19 +123,25 @@ class Store:
     ) -> Writer:
         """Starts a writer in this process.
 
-        `checksum` and `statistics` (minimum and maximum with their indices, sum, number of NaN) are computed while
-        data are written. `sync` is ``"epoch"`` (data are on disk before a ticket is returned), ``"never"`` or
-        ``"record"``. With ``codec="filters"``, whole chunks are filtered at once, on all processors, instead of when
-        the store is packed (``"raw"``): less is written, but plain HDF5 cannot read them before the packing. If
-        writers of one epoch write to the same place, the higher `priority` wins. With ``segments="arrow"``, rows go
-        to Arrow IPC files (:func:`fragments`). With `memory`, up to that number of bytes stay in shared memory until
-        the writer flushes, closes or exceeds it: this is faster at first, and they are lost if the process is killed
-        before. The store's analyses run on the data, as far as this user trusts their signers (:class:`Analysis`),
-        unless `analyses` is false.
+        Args:
+            checksum: Compute checksums while data are written.
+            statistics: Compute statistics while data are written: minimum and maximum with their indices, sum, number
+                of NaN.
+            sync: ``"epoch"`` (data are on disk before a ticket is returned), ``"never"`` or ``"record"``.
+            codec: ``"filters"``: whole chunks are filtered at once, on all processors, instead of when the store is
+                packed (``"raw"``): less is written, but plain HDF5 cannot read them before the packing.
+            session: Name of the run that the writer belongs to.
+            priority: If writers of one epoch write to the same place, the higher priority wins.
+            segments: ``"arrow"``: rows go to Arrow IPC files (:func:`fragments`).
+            memory: Bytes that stay in shared memory until the writer flushes, closes or exceeds it: this is faster at
+                first, and they are lost if the process is killed before.
+            analyses: Whether the store's analyses run on the data, as far as this user trusts their signers
+                (:class:`Analysis`).
 
         Example:
-            >>> with run.writer() as writer:  # doctest: +SKIP
-            ...     writer["/energy"][start:stop] = values
+            >>> run = hyperchunk.store.create("run.h5", {"/energy": hyperchunk.store.Dataset((4,), "f4")})
+            >>> with run.writer(statistics=True) as writer:
+            ...     writer["/energy"][:2] = [5, 6]
         """
         given = {"checksum": checksum, "statistics": statistics, "sync": sync, "codec": codec, "segments": segments}
         return self._begin(
@@ -172,22 +178,35 @@ class Store:
         link: str = "absolute",
         sync: str | None = None,
     ) -> Epoch | None:
-        """Commits an epoch of the written data: of the writers that returned `tickets`, or of all closed ones.
-        Returns None if there is nothing new. Any process may commit.
+        """Commits an epoch of the written data. Any process may commit. If two writers wrote different data to one
+        place, nothing is committed, and the error names the dataset, the place and both writers.
 
-        If two writers wrote different data to one place, nothing is committed, and the error names the dataset, the
-        place and both writers; with ``on_conflict="warn"`` the epoch is made, the writer of the higher priority or id
-        wins, and a warning and :attr:`Epoch.conflicts` name them. A log that cannot be committed because of its
-        contents is set aside with a warning, and the others are committed; `data_only` commits the raw data of such
-        logs. `flushed` includes active writers, up to their last flush; `salvage` includes killed ones, up to their
-        last complete record. `link` sets how plain HDF5 finds the data: by ``"absolute"`` names, ``"relative"`` ones
-        (``HDF5_EXTFILE_PREFIX='${ORIGIN}'``), or ``"none"``.
+        Args:
+            tickets: Tickets of the writers whose data are committed; by default all closed ones.
+            on_conflict: With ``"warn"``, the epoch is made in spite of conflicts: the writer of the higher priority or
+                id wins, and a warning and :attr:`Epoch.conflicts` name them.
+            data_only: Commit the raw data of logs that cannot be committed because of their contents. Without it,
+                these are set aside with a warning, and the others are committed.
+            salvage: Include killed writers, up to their last complete record.
+            flushed: Include active writers, up to their last flush.
+            link: How plain HDF5 finds the data: by ``"absolute"`` names, ``"relative"`` ones
+                (``HDF5_EXTFILE_PREFIX='${ORIGIN}'``), or ``"none"``.
+            sync: ``"epoch"`` or ``"never"``; by default as for the store.
+
+        Returns:
+            The epoch; None if there is nothing new.
 
         Raises:
             ValueError: `on_conflict` is neither ``"error"`` nor ``"warn"``.
+            HyperchunkError: Writers had conflicts.
 
         Example:
-            >>> epoch = run.commit(tickets)  # doctest: +SKIP
+            >>> run = hyperchunk.store.create("run.h5", {"/energy": hyperchunk.store.Dataset((4,), "f4")})
+            >>> with run.writer() as writer:
+            ...     writer["/energy"][:] = 1
+            ...     ticket = writer.flush()
+            >>> run.commit([ticket]).number
+            1
         """
         if on_conflict not in ("error", "warn"):
             raise ValueError(f"on_conflict must be 'error' or 'warn', not {on_conflict!r}")
@@ -259,11 +278,23 @@ class Store:
         until_done: bool = False,
         timeout: float | None = None,
     ) -> Iterator[Matches]:
-        """Yields the values that satisfy `predicate` as writers flush them: a standing query, without locks and
-        before any commit. Values committed before its start are not included; use :meth:`query` for them. Without
-        `predicate`, `path` is a predicate that names its dataset, ``"max(h) > 12"``. Polls every `interval` seconds;
-        ends after `timeout` seconds, or with `until_done` when all writers that have started are closed. It works
-        only while the caller iterates.
+        """Yields values that satisfy a condition as writers flush them: a standing query, without locks and before any
+        commit. It works only while the caller iterates. Values committed before its start are not included; use
+        :meth:`query` for them.
+
+        Args:
+            path: Path of a dataset; without `predicate`, a condition that names its dataset: ``"max(h) > 12"``.
+            predicate: The condition.
+            interval: Seconds between polls.
+            until_done: End when all writers that have started are closed.
+            timeout: End after this number of seconds.
+
+        Raises:
+            KeyError: There is no such dataset.
+
+        Example:
+            >>> for found in run.follow("/energy", "value > 12", until_done=True):  # doctest: +SKIP
+            ...     print(found.indices, found.values)
         """
         if predicate is None:
             path, predicate = _core.predicate_of_dataset(path)
@@ -331,11 +362,25 @@ class Store:
         executor: ExecutorLike = None,
         workers: int | None = None,
     ) -> int | None:
-        """Runs an analysis on earlier data: on the current contents, in the newest epoch, of boxes that were written
-        in `epochs` (first and last; by default all) and have no results of it. `analysis` is one, or the name or
-        id of one in the store. Uses up to `threads` threads, each with a worker; 0 means one per processor. An
-        `executor` distributes the work, as for :func:`hyperchunk.executors.run`: a Dask client, ``"processes"``, any
-        object with ``submit``. Returns the number of the epoch with the results; None if there was nothing to do.
+        """Runs an analysis on earlier data: on the current contents, in the newest epoch, of boxes that have no
+        results of it.
+
+        Args:
+            analysis: An analysis, or the name or id of one in the store.
+            epochs: First and last epoch in which the boxes were written; by default all.
+            threads: Maximum number of threads, each with a worker; 0 means one per processor.
+            executor: Executor that distributes the work, as for :func:`hyperchunk.executors.run`.
+            workers: Number of processes of the executor.
+
+        Returns:
+            Number of the epoch with the results; None if there was nothing to do.
+
+        Raises:
+            KeyError: There is no analysis of that name, or several.
+
+        Example:
+            >>> run.backfill("waves", threads=4)  # doctest: +SKIP
+            3
         """
         if isinstance(analysis, str):
             record = bytes(self._analysis(analysis).record)
@@ -429,26 +474,37 @@ def create(
     network: NetworkOptions | None = None,
     _tell: Callable[[Store], None] | None = None,
 ) -> Store:
-    """Creates a store with `datasets`, by their paths, `attrs` of the root group, and `groups` with their attributes.
+    """Creates a store. The file exists at once and shows the future structure; until the first commit, reading data
+    from it is an error.
 
-    The file exists at once and shows the future structure; until the first commit, reading data from it is an error.
-    An existing file is an error, unless `overwrite`: then its readers keep the version that they opened, and the
-    first commit replaces it by the new store. `checksum`, `statistics`, `sync`, `codec` and `segments` are the
-    defaults of its writers (:meth:`Store.writer`).
+    Args:
+        path: Path of the file, or URL of an object (``"s3://bucket/run.h5"``): then the whole store is in the bucket. A
+            writer's data arrive there when it flushes or closes, and not before; the object store must support
+            conditional creation (only if no object of that name exists).
+        datasets: Datasets by their paths.
+        attrs: Attributes of the root group.
+        groups: Groups by their paths, with their attributes.
+        overwrite: Replace an existing file. Its readers keep the version that they opened, and the first commit
+            replaces it by the new store.
+        checksum, statistics, sync, codec: Defaults of its writers (:meth:`Store.writer`).
+        segments: ``"arrow"``: whole rows of datasets of one group with equal numbers of rows go to Arrow IPC files, one
+            for each writer and group, which Arrow's tools read directly (:func:`fragments`). That needs little-endian
+            numbers or fixed-length strings, and no filters; all other data go to the logs, as with ``"log"``.
+        analyses: Functions that run on the written data (:class:`Analysis`); until the first commit, only writers of
+            this handle know them.
+        storage_options, network: As for :func:`hyperchunk.open`.
 
-    With ``segments="arrow"``, whole rows of datasets of one group with equal numbers of rows go to Arrow IPC files,
-    one for each writer and group, which Arrow's tools read directly (:func:`fragments`). That needs little-endian
-    numbers or fixed-length strings, and no filters; all other data go to the logs, as without it.
+    Returns:
+        The store: small and picklable, for all processes that write.
 
-    `analyses` run on the written data (:class:`Analysis`); until the first commit, only writers of this handle know
-    them.
+    Raises:
+        FileExistsError: The file exists, and `overwrite` is not set.
+        ValueError: A store cannot have such a dataset.
 
-    The `path` may be the URL of an object (``"s3://bucket/run.h5"``), with `storage_options` and `network` as for
-    :func:`hyperchunk.open`: then the whole store is in the bucket. A writer's data arrive there when it flushes or
-    closes, and not before; the object store must support conditional creation (only if no object of that name
-    exists).
-
-    >>> run = create("run.h5", {"/energy": Dataset((8_000_000,), "f4")})  # doctest: +SKIP
+    Example:
+        >>> energy = hyperchunk.store.Dataset((8_000_000,), "f4")
+        >>> hyperchunk.store.create("run.h5", {"/energy": energy}, attrs={"run": 7})
+        <store of '...run.h5'>
     """
     given = records(analyses)
     structure = schema.empty()

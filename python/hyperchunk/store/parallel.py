@@ -104,12 +104,20 @@ def create_all(
     datasets: Mapping[str, Dataset] | None = None,
     **options: Unpack[StoreOptions],
 ) -> Store:
-    """Creates a store for all ranks of an mpi4py communicator; `options` are as for :func:`create`. Collective. Rank
-    0 creates it; the other ranks get it as soon as it has an id, and may write while the file is still being created.
-    An obstacle (an existing file, a folder that cannot be created) is raised on all ranks; a later error on rank 0
-    only. Waiting ranks sleep: MPI's own calls would busy-wait and take cores from working ranks.
+    """Creates a store for all ranks of an mpi4py communicator. Collective.
 
-    >>> run = create_all(MPI.COMM_WORLD, "run.h5", {"/energy": Dataset((8_000_000,), "f4")})  # doctest: +SKIP
+    Rank 0 creates it; the other ranks get it as soon as it has an id, and may write while the file is still being
+    created. Waiting ranks sleep: MPI's own calls would busy-wait and take cores from working ranks.
+
+    Args:
+        comm: The communicator.
+        path, datasets, options: As for :func:`create`.
+
+    Raises:
+        OSError: The file exists, or its folder cannot be written: on all ranks. Later errors are raised on rank 0 only.
+
+    Example:
+        >>> run = create_all(MPI.COMM_WORLD, "run.h5", {"/energy": Dataset((8_000_000,), "f4")})  # doctest: +SKIP
     """
     if comm.rank:
         while not comm.iprobe(source=0, tag=_MPI_TAG):
@@ -136,9 +144,19 @@ def create_all(
 
 def commit_all(store: Store, comm: Communicator, ticket: bytes, **options: Unpack[CommitOptions]) -> Epoch | None:
     """Commits the data of all ranks of an mpi4py communicator: gathers a ticket from each rank, then rank 0 commits.
-    Collective; returns the epoch on all ranks when it is committed.
+    Collective.
 
-    >>> commit_all(run, MPI.COMM_WORLD, writer.close())  # doctest: +SKIP
+    Args:
+        store: The store.
+        comm: The communicator.
+        ticket: Ticket of this rank's writer.
+        options: As for :meth:`Store.commit`.
+
+    Returns:
+        The epoch, on all ranks; None if there is nothing new.
+
+    Example:
+        >>> commit_all(run, MPI.COMM_WORLD, writer.close())  # doctest: +SKIP
     """
     tickets = comm.gather(ticket, root=0)
     epoch: Epoch | None = None
@@ -168,11 +186,22 @@ def to_hyperchunk(
     """Writes Dask arrays to one HDF5 file, from all workers in parallel: the task that computes a block writes it to
     the log of the worker's process. Tasks return tickets, and the last task commits.
 
-    `arrays` is one array (`name` is its path) or a mapping of paths to arrays; `options` are as for
-    ``create_dataset``; `store_options` are as for :func:`create`. With ``compute=False``, returns a delayed object
-    whose result is the :class:`Epoch`.
+    Args:
+        arrays: One array, or arrays by the paths of their datasets.
+        path: Path or URL of the file.
+        name: Path of the dataset, for one array.
+        overwrite, attrs, store_options: As for :func:`create`.
+        compute: Whether to write now.
+        options: Options of the datasets, as for ``create_dataset``.
 
-    >>> to_hyperchunk(dask.array.ones((1000, 1000)), "ones.h5", name="/ones")  # doctest: +SKIP
+    Returns:
+        The epoch; without `compute`, a delayed object whose result it is.
+
+    Raises:
+        ValueError: An array has an unknown shape.
+
+    Example:
+        >>> to_hyperchunk(dask.array.ones((1000, 1000)), "ones.h5", name="/ones")  # doctest: +SKIP
     """
     from dask.array.core import slices_from_chunks
     from dask.delayed import delayed

@@ -98,6 +98,20 @@ class Writer:
         """Creates a dataset, as h5py does. Writers that create it identically create one dataset, without
         communication; different definitions are a conflict, which the commit reports. Scalars and variable-length
         strings go to :attr:`structure`.
+
+        Args:
+            name: Path of the dataset.
+            shape, dtype, data, options: As for :meth:`hyperchunk.write.group.WritableGroup.create_dataset`.
+
+        Raises:
+            ValueError: The dataset exists.
+
+        Example:
+            >>> run = hyperchunk.store.create("run.h5")
+            >>> with run.writer() as writer:
+            ...     writer.create_dataset("energy", (4,), "f4")[:] = 1
+            >>> run.commit().number
+            1
         """
         path = schema.absolute(name)
         if path in self._datasets:
@@ -162,6 +176,18 @@ class Writer:
     def append(self, group: str, batch: tables.Columns) -> None:
         """Appends rows to the datasets of a group; their position is assigned by the commit
         (:meth:`StoredDataset.append`).
+
+        Raises:
+            KeyError: The writer has no such dataset.
+            ValueError: The columns have different lengths, or nulls.
+
+        Example:
+            >>> columns = {f"/t/{name}": hyperchunk.store.Dataset((0,), "f4", maxshape=(None,)) for name in "xy"}
+            >>> run = hyperchunk.store.create("run.h5", columns)
+            >>> with run.writer() as writer:
+            ...     writer.append("t", {"x": [1, 2], "y": [3, 4]})
+            >>> run.commit().number
+            1
         """
         columns = tables.table_columns(self, group, batch)
         for dataset, values in columns:
@@ -326,7 +352,15 @@ class StoredDataset:
         self._core.resize(self._number, dims)
 
     def analyze(self, start: int | tuple[int, ...], values: npt.ArrayLike) -> None:
-        """Runs the analyses on elements that were written earlier, at the offset `start`."""
+        """Runs the analyses on elements that were written earlier.
+
+        Args:
+            start: Index of the first element.
+            values: The elements.
+
+        Example:
+            >>> writer["/energy"].analyze(0, values)  # doctest: +SKIP
+        """
         array = np.asarray(values, self._base)
         first = (start,) if isinstance(start, int | np.integer) else tuple(start)
         self._core.look_at(self._number, [int(at) for at in first], list(array.shape), _flat(array))

@@ -50,7 +50,24 @@ class WritableAttributes(MutableNames, AttributeManager):
         shape: ShapeLike | None = None,
         dtype: DtypeOrDatatype | None = None,
     ) -> None:
-        """Sets an attribute, replacing an existing one; `shape` and `dtype` override the ones of `data`."""
+        """Sets an attribute, replacing an existing one; `shape` and `dtype` override the ones of `data`.
+
+        Args:
+            name: Name of the attribute.
+            data: The value; :class:`hyperchunk.Empty` for a null dataspace.
+            shape: Extent, by default the one of `data`.
+            dtype: Dtype, or a committed datatype; by default the one of `data`.
+
+        Raises:
+            ValueError: `shape` does not match `data`.
+            TypeError: HDF5 has no datatype for the dtype.
+
+        Example:
+            >>> with hyperchunk.open("a.h5", "w") as file:
+            ...     file.attrs.create("gain", 2, dtype="f4")
+            ...     float(file.attrs["gain"])
+            2.0
+        """
         writer = writing(self._opened).writer
         committed = None
         if isinstance(dtype, Datatype):
