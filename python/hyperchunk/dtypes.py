@@ -8,7 +8,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -68,10 +68,26 @@ class Empty:
         return f"Empty(dtype={self.dtype!r})"
 
 
+class SpecialTypes(TypedDict, total=False):
+    """Argument of :func:`special_dtype`: one of these."""
+
+    vlen: npt.DTypeLike
+    enum: tuple[npt.DTypeLike, dict[str, int]]
+    ref: type[Reference]
+
+
+class CheckedTypes(TypedDict, total=False):
+    """Argument of :func:`check_dtype`: one of these."""
+
+    vlen: Dtype
+    enum: Dtype
+    ref: Dtype
+
+
 # --- Dtypes with HDF5 metadata ---
 
 
-def vlen_dtype(basetype: Any) -> Dtype:
+def vlen_dtype(basetype: npt.DTypeLike) -> Dtype:
     """Returns the dtype of variable-length sequences; for strings, use :func:`string_dtype`.
 
     Example:
@@ -172,14 +188,14 @@ def complex_compat_dtype(complex_dtype: npt.DTypeLike, names: tuple[str, str] = 
     return np.dtype({"names": list(names), "formats": [part, part]})
 
 
-def special_dtype(**kwds: Any) -> Dtype:
+def special_dtype(**kwds: Unpack[SpecialTypes]) -> Dtype:
     """Returns a dtype by one keyword: ``vlen=base``, ``enum=(base, values)`` or ``ref=class``.
 
     Example:
         >>> hyperchunk.special_dtype(vlen=str) == hyperchunk.string_dtype()
         True
     """
-    name, value = _one_keyword(kwds)
+    name, value = _one_keyword({**kwds})
     if name == "vlen":
         return vlen_dtype(value)
     if name == "enum":
@@ -283,14 +299,14 @@ def check_complex_dtype(dt: Dtype, names: tuple[str, str] | None = ("r", "i")) -
     return np.dtype(f"{real.byteorder}c{dt.itemsize}")
 
 
-def check_dtype(**kwds: Any) -> Any:
+def check_dtype(**kwds: Unpack[CheckedTypes]) -> Any:
     """Returns a dtype's metadata by one keyword: ``vlen=dtype``, ``enum=dtype`` or ``ref=dtype``; None without it.
 
     Example:
         >>> hyperchunk.check_dtype(vlen=hyperchunk.string_dtype())
         <class 'str'>
     """
-    name, dtype = _one_keyword(kwds)
+    name, dtype = _one_keyword({**kwds})
     if name not in ("vlen", "enum", "ref"):
         raise TypeError(f'Unknown special type "{name}"')
     return check_vlen_dtype(dtype) if name == "vlen" else _hint(dtype, name)
