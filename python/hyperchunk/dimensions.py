@@ -30,7 +30,16 @@ def is_scale(dataset: Dataset) -> bool:
 
 
 class DimensionProxy:
-    """A dimension of a dataset: its label, and its scales by number or name."""
+    """A dimension of a dataset: its label, and its scales by number or name.
+
+    Example:
+        >>> with hyperchunk.open("a.h5", "w") as file:
+        ...     file["time"], file["t"] = [0.0, 0.5], [20.0, 21.0]
+        ...     file["t"].dims[0].label = "time"
+        ...     file["t"].dims[0].attach_scale(file["time"])
+        ...     file["t"].dims[0][0].name
+        '/time'
+    """
 
     def __init__(self, dataset: Dataset, dimension: int) -> None:
         self._dataset = dataset

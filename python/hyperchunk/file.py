@@ -70,40 +70,53 @@ class _ByMode:
 
 
 class File(_ByMode, Group):
-    """An HDF5 file, and its root group.
+    """An HDF5 file, and its root group. With mode ``"w"``, ``"w-"`` or ``"x"`` it is a
+    :class:`hyperchunk.write.file.WritableFile`.
 
-    `name` is a path; a URL (``s3://bucket/key``, ``gs://…``, ``az://…``, ``https://…``); a file-like object, also of
-    fsspec; a pair of an fsspec file system or an obstore store and a path in it.
+    Args:
+        name: A path; a URL (``s3://bucket/key``, ``gs://…``, ``az://…``, ``https://…``); a file-like object, also of
+            fsspec; a pair of an fsspec file system or an obstore store and a path in it.
+        mode: ``"r"`` for reading, ``"w"`` for a new file, ``"w-"`` or ``"x"`` for a new file that must not exist.
+        driver: h5py's name of the access method: ``"sec2"``, ``"core"`` and others; all read the same.
+        libver: h5py's; for reading, all versions are supported.
+        userblock_size: Size in bytes of the user block that the file must have.
+        swmr: Follow a file that is being written in SWMR mode (:meth:`refresh`, :meth:`Dataset.refresh`).
+        locking: Locking of a local file while it is open, as in h5py: ``True``, ``False``, ``"best-effort"`` (where the
+            file system supports locks), or None for libhdf5's default, which is ``"best-effort"``. The environment
+            variable ``HDF5_USE_FILE_LOCKING`` takes precedence.
+        ignore_locks: Read a file that is locked or marked as open for writing, as after a crash of its writer.
+        allow_truncated: Read the existing part of a file that is shorter than it declares.
+        threads: Maximum number of decoding threads.
+        external: Other files that this one may refer to (links, raw data, sources of virtual datasets): `"anywhere"`,
+            `"beside"` it, or `"never"`.
+        index: Location of a sidecar index: `"auto"` (beside a local file, and in the cache folder), `"beside"`,
+            `"never"`, or its path.
+        epoch: Commit of a sharded store to read, instead of the newest.
+        layouts: With ``False``, read datasets from their original location, even where another layout costs less
+            (:func:`hyperchunk.restructure`).
+        limits: Changes to the limits that protect time and memory against a hostile file, by the names in errors:
+            ``{"visits": 10**9}``.
+        storage_options: Access to a store: ``endpoint``, ``region``, ``key``, ``secret``, ``token``, ``anonymous``,
+            ``allow_http`` and every other option of the store.
+        network: Tuning of requests: ``timeout``, ``connect_timeout`` and ``retry_timeout`` (seconds), ``retries``,
+            ``concurrency``, ``first_read``, ``block``, ``gap``, ``largest_request`` (bytes), ``over_read`` (a fraction
+            of the bytes needed).
+        creation: Options of new files. For an existing one, those of h5py are accepted and have no effect, and neither
+            have its options for libhdf5's caches (``rdcc_nbytes`` and others), whose values are checked.
 
-    Options:
-
-    - `storage_options`: access to a store: ``endpoint``, ``region``, ``key``, ``secret``, ``token``, ``anonymous``,
-      ``allow_http`` and every other option of the store.
-    - `network`: tuning of requests: ``timeout``, ``connect_timeout`` and ``retry_timeout`` (seconds), ``retries``,
-      ``concurrency``, ``first_read``, ``block``, ``gap``, ``largest_request`` (bytes), ``over_read`` (a fraction of
-      the bytes needed).
-    - `locking`: locking of a local file while it is open, as in h5py: ``True``, ``False``, ``"best-effort"`` (where
-      the file system supports locks), or None for libhdf5's default, which is ``"best-effort"``. The environment
-      variable ``HDF5_USE_FILE_LOCKING`` takes precedence.
-    - `ignore_locks`: read a file that is locked or marked as open for writing, as after a crash of its writer.
-    - `swmr`: follow a file that is being written in SWMR mode (:meth:`refresh`, :meth:`Dataset.refresh`).
-    - `allow_truncated`: read the existing part of a file that is shorter than it declares.
-    - `threads`: maximum number of decoding threads.
-    - `external`: other files that this one may refer to (links, raw data, sources of virtual datasets): `"anywhere"`,
-      `"beside"` it, or `"never"`.
-    - `index`: location of a sidecar index: `"auto"` (beside a local file, and in the cache folder), `"beside"`,
-      `"never"`, or its path.
-    - `epoch`: commit of a sharded store to read, instead of the newest.
-    - `layouts`: with ``False``, read datasets from their original location, even where another layout costs less
-      (:func:`hyperchunk.restructure`).
-    - `limits`: changes to the limits that protect time and memory against a hostile file, by the names in errors:
-      ``{"visits": 10**9}``.
-
-    h5py's options for libhdf5's caches are checked, and have no effect.
+    Raises:
+        NotFoundError: There is no such file.
+        NotHdf5Error: The file has no HDF5 signature.
+        LockedError: Another program has locked the file, or it is marked as open for writing.
+        UnsupportedError: The mode is ``"a"`` or ``"r+"``.
+        TypeError: An option does not exist.
 
     Example:
-        >>> with hyperchunk.open("s3://bucket/scene.h5", storage_options={"anonymous": True}) as file:  # doctest: +SKIP
-        ...     file["B04"][:100, :100]
+        >>> with hyperchunk.File("scene.h5", "w") as file:
+        ...     file["B04"] = numpy.zeros((100, 100))
+        >>> with hyperchunk.File("scene.h5", threads=2) as file:
+        ...     file["B04"][:10, :10].shape
+        (10, 10)
     """
 
     __slots__ = ()
@@ -292,7 +305,14 @@ class File(_ByMode, Group):
         return core.index[0] if isinstance(core, _core.File) else None
 
     def stats(self) -> Stats | None:
-        """Network statistics of this file until now; None for local files."""
+        """Network statistics of this file until now; None for local files.
+
+        Example:
+            >>> with hyperchunk.open("a.h5", "w") as file:
+            ...     file["x"] = 1
+            >>> hyperchunk.open("a.h5").stats() is None
+            True
+        """
         core = self._opened.need()
         found = core.counters if isinstance(core, _core.File) else None
         return None if found is None else Stats(*found)

@@ -315,9 +315,9 @@ class RegionProxy:
         selection = select(self._owner.shape or (), args if isinstance(args, tuple) else (args,))
         return RegionReference(REGION1, self._owner.ref._raw, selection)
 
-    def shape(self, ref: RegionReference) -> tuple[int, ...]:
+    def shape(self, ref: RegionReference) -> tuple[int, ...] | None:
         """Returns the shape of the dataset that the reference points to."""
-        return resolve_region(self._owner._opened, ref)[0].shape or ()
+        return resolve_region(self._owner._opened, ref)[0].shape
 
     def selection(self, ref: RegionReference) -> tuple[int, ...] | None:
         """Returns the shape of the reference's selection."""

@@ -37,29 +37,41 @@ _SYNC = {None: "commit", "commit": "commit", "never": "never", "write": "write",
 class WritableFile(WritableGroup, File):
     """A new HDF5 file, and its root group.
 
-    `name` is a path, or a binary file-like object that gets the bytes at the end. A flush or close makes the file
-    complete and gives it its name; until then it is ``NAME.partial``. ``"w"`` replaces an existing file, ``"x"`` (or
-    ``"w-"``) does not.
+    A flush or close makes the file complete and gives it its name; until then it is ``NAME.partial``.
 
-    Options:
+    Args:
+        name: A path; a URL; or a binary file-like object that gets the bytes at the end.
+        mode: ``"w"`` replaces an existing file, ``"x"`` (or ``"w-"``) does not.
+        driver: ``"core"`` keeps the file in memory (:meth:`getbuffer`), and with `backing_store` on disk.
+        libver: Oldest release of HDF5 that must be able to read the file: ``"v108"``, ``"v110"``, ``"v200"`` or
+            ``"latest"``. Without it, or with ``"earliest"``, that is 1.8, except for features that no format of 1.8
+            has, such as chunks of 4 GiB and more, which cause a :class:`NewerFormatWarning`. A pair gives the oldest
+            release, and the newest whose format may be used where it is needed.
+        userblock_size: Size in bytes of a block before the HDF5 data.
+        swmr: h5py's; only False is supported.
+        locking: As for reading; others can read the flushed state of a locked file, but not write it.
+        track_order, track_times: Store the creation order of links and attributes, and the times of the root group.
+        fs_strategy, fs_page_size: ``"page"``: the structure is in pages of this number of bytes.
+        fs_persist, fs_threshold: h5py's; only their defaults are supported.
+        alignment_threshold, alignment_interval: Objects of at least the first number of bytes begin at multiples of the
+            second.
+        backing_store: With ``driver="core"``, write the file to disk, too.
+        threads: Maximum number of compressing threads.
+        sync: Time at which data must have reached the disk: ``"commit"``, ``"never"`` or ``"write"`` (each write).
+        layout: ``"cloud"``: put all structure into a first page, so that a reader over a network fetches it with one
+            request.
+        page_size: Size of that page in bytes.
+        alignment: Chunks begin at multiples of this number of bytes.
+        journal: Keep the data that ``hyperchunk recover`` needs if this program is killed.
+        waiting_bytes: Maximum memory for partially written chunks.
+        storage_options, network: As for :class:`hyperchunk.File`.
+        caches: h5py's options for libhdf5's caches (``rdcc_nbytes`` and others), which are checked, and have no effect.
 
-    - `libver`: oldest release of HDF5 that must be able to read the file: ``"v108"``, ``"v110"``, ``"v200"`` or
-      ``"latest"``. Without it, or with ``"earliest"``, that is 1.8, except for features that no format of 1.8 has,
-      such as chunks of 4 GiB and more, which cause a :class:`NewerFormatWarning`. A pair gives the oldest release,
-      and the newest whose format may be used where it is needed.
-    - `sync`: time at which data must have reached the disk: ``"commit"``, ``"never"`` or ``"write"`` (each write).
-    - ``layout="cloud"``: put all structure into a first page of `page_size` bytes, so that a reader over a network
-      fetches it with one request.
-    - `alignment`: chunks begin at multiples of this number of bytes.
-    - `threads`: maximum number of compressing threads.
-    - `journal`: keep the data that ``hyperchunk recover`` needs if this program is killed.
-    - `locking`: as for reading; others can read the flushed state of a locked file, but not write it.
-    - `waiting_bytes`: maximum memory for partially written chunks.
-
-    Of h5py's options, `track_order`, `track_times`, `userblock_size`, `fs_strategy="page"` with `fs_page_size`,
-    `alignment_threshold` and `alignment_interval` have h5py's meaning; ``driver="core"`` keeps the file in memory,
-    and with ``backing_store=True`` on disk. Options that tune libhdf5's caches (``rdcc_nbytes`` and others) are
-    checked, and change nothing in a file. All others are errors that name them.
+    Raises:
+        FileThereError: The file exists, and the mode is ``"x"``.
+        UnsupportedError: An option of h5py without an equivalent, which it names.
+        TypeError: An option does not exist.
+        ValueError: An option has an invalid value.
 
     Example:
         >>> with hyperchunk.open("new.h5", "w", sync="never") as file:

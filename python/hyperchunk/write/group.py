@@ -161,7 +161,23 @@ class WritableGroup(MutableNames, WritableObject, Group):
     def create_virtual_dataset(
         self, name: str | bytes | None, layout: VirtualLayout, fillvalue: object = None
     ) -> WritableDataset:
-        """Creates a virtual dataset from a :class:`VirtualLayout`. HDF5 before 1.10 cannot read it."""
+        """Creates a virtual dataset from a :class:`VirtualLayout`. HDF5 before 1.10 cannot read it.
+
+        Args:
+            name: Path of the dataset.
+            layout: The layout.
+            fillvalue: Value of elements without a source.
+
+        Raises:
+            ValueError: The layout was made for another file.
+
+        Example:
+            >>> layout = hyperchunk.VirtualLayout((2, 4), "i8")
+            >>> layout[0] = hyperchunk.VirtualSource("day-1.h5", "t", (4,))
+            >>> with hyperchunk.open("days.h5", "w") as file:
+            ...     file.create_virtual_dataset("t", layout, fillvalue=-1).is_virtual
+            True
+        """
         description, committed, shown, _ = self._type(layout.dtype, None)
         parent, last = self._place(name)
         made = creation.virtual(
@@ -185,7 +201,13 @@ class WritableGroup(MutableNames, WritableObject, Group):
         maxshape: int | tuple[int | None, ...] | None = None,
         fillvalue: object = None,
     ) -> Iterator[VirtualLayout]:
-        """Creates a virtual dataset in a block ``with group.build_virtual_dataset(…) as layout``, from its layout."""
+        """Creates a virtual dataset in a block ``with group.build_virtual_dataset(…) as layout``, from its layout.
+
+        Example:
+            >>> with hyperchunk.open("days.h5", "w") as file:
+            ...     with file.build_virtual_dataset("t", (2, 4), "i8") as layout:
+            ...         layout[0] = hyperchunk.VirtualSource("day-1.h5", "t", (4,))
+        """
         layout = VirtualLayout(shape, dtype, maxshape, self._opened.filename)
         yield layout
         self.create_virtual_dataset(name, layout, fillvalue)
