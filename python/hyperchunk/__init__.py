@@ -4,6 +4,7 @@
 - :meth:`Group.table` and :meth:`Dataset.arrow` return data as Apache Arrow tables, for pyarrow, polars, pandas and
   DuckDB.
 - :mod:`hyperchunk.udf` attaches programs to HDF5 files as live datasets.
+- :mod:`hyperchunk.store` lets many processes write one file.
 - :mod:`hyperchunk.trust` manages whose programs may run, and with which rights.
 - :mod:`hyperchunk.plugins` makes live datasets readable for every HDF5 program.
 """
@@ -12,14 +13,33 @@ from __future__ import annotations
 
 import importlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from hyperchunk import _core
 from hyperchunk._core import __version__, set_metadata_cache_bytes
 
 if TYPE_CHECKING:
-    from hyperchunk import cuda, exceptions, executors, layouts, plugins, trust, udf
+    from collections.abc import Mapping
+
+    from hyperchunk import (
+        arrow,
+        cloud,
+        cuda,
+        exceptions,
+        executors,
+        h5coro,
+        hdf5_udf,
+        layouts,
+        netcdf,
+        plugins,
+        pool,
+        store,
+        trust,
+        typing,
+        udf,
+    )
     from hyperchunk.arrow import Table, scan_hyperchunk
+    from hyperchunk.arrow.dual import DualFile, DualOptions
     from hyperchunk.attributes import AttributeManager
     from hyperchunk.cloud import check, index
     from hyperchunk.dataset import Dataset
@@ -49,10 +69,12 @@ if TYPE_CHECKING:
     from hyperchunk.layouts import Layout, restructure
     from hyperchunk.links import ExternalLink, HardLink, SoftLink, UserLink
     from hyperchunk.objects import HLObject
-    from hyperchunk.queries import Analyzed, Query, Zones, analyze, query
+    from hyperchunk.queries import Query, StoredStatistics, Zones, analyze, query
     from hyperchunk.references import AttributeReference, Reference, RegionReference
     from hyperchunk.selections import MultiBlockSlice
+    from hyperchunk.typing import CreateOptions, FileName, NetworkOptions, NewFileOptions, PathLike, StorageOptions
     from hyperchunk.virtual import UNLIMITED, VirtualLayout, VirtualSource
+    from hyperchunk.write.file import WritableFile
 
 _core.set_package_dir(str(Path(__file__).resolve().parent))
 
@@ -88,27 +110,29 @@ _HOMES = {
     "layouts": ("Layout", "restructure"),
     "links": ("ExternalLink", "HardLink", "SoftLink", "UserLink"),
     "objects": ("HLObject",),
-    "queries": ("Analyzed", "Query", "Zones", "analyze", "query"),
+    "queries": ("Query", "StoredStatistics", "Zones", "analyze", "query"),
     "references": ("AttributeReference", "Reference", "RegionReference"),
     "selections": ("MultiBlockSlice",),
     "virtual": ("UNLIMITED", "VirtualLayout", "VirtualSource"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
-_MODULES = frozenset(
-    (
-        "arrow",
-        "cuda",
-        "exceptions",
-        "executors",
-        "h5coro",
-        "layouts",
-        "netcdf",
-        "plugins",
-        "pool",
-        "store",
-        "trust",
-        "udf",
-    )
+# Public modules, also imported on first use.
+_MODULES = (
+    "arrow",
+    "cloud",
+    "cuda",
+    "exceptions",
+    "executors",
+    "h5coro",
+    "hdf5_udf",
+    "layouts",
+    "netcdf",
+    "plugins",
+    "pool",
+    "store",
+    "trust",
+    "typing",
+    "udf",
 )
 
 
@@ -127,27 +151,166 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-def open(name: Any, mode: str = "r", **options: Any) -> File:
-    """Opens an HDF5 file; see :class:`File` for `name` and `options`."""
+@overload
+def open(
+    name: FileName,
+    mode: Literal["w", "w-", "x"],
+    **options: Unpack[CreateOptions],
+) -> WritableFile: ...
+@overload
+def open(
+    name: FileName,
+    mode: str = "r",
+    driver: str | None = None,
+    libver: str | tuple[str, str] | None = None,
+    userblock_size: int | None = None,
+    swmr: bool = False,
+    *,
+    storage_options: StorageOptions | None = None,
+    network: NetworkOptions | None = None,
+    locking: bool | str | None = None,
+    ignore_locks: bool = False,
+    allow_truncated: bool = False,
+    threads: int | None = None,
+    external: str = "anywhere",
+    index: PathLike = "auto",
+    epoch: int | None = None,
+    layouts: bool = True,
+    limits: Mapping[str, int] | None = None,
+    **creation: Unpack[NewFileOptions],
+) -> File: ...
+def open(
+    name: FileName,
+    mode: str = "r",
+    driver: str | None = None,
+    libver: str | tuple[str, str] | None = None,
+    userblock_size: int | None = None,
+    swmr: bool = False,
+    *,
+    storage_options: StorageOptions | None = None,
+    network: NetworkOptions | None = None,
+    locking: bool | str | None = None,
+    ignore_locks: bool = False,
+    allow_truncated: bool = False,
+    threads: int | None = None,
+    external: str = "anywhere",
+    index: PathLike = "auto",
+    epoch: int | None = None,
+    layouts: bool = True,
+    limits: Mapping[str, int] | None = None,
+    **creation: Unpack[NewFileOptions],
+) -> File:
+    """Opens an HDF5 file for reading, or creates a new one.
+
+    Args:
+        name: Path, URL (``s3://bucket/key``, ``gs://…``, ``az://…``, ``https://…``), file-like object, or a pair of an
+            fsspec file system or an obstore store and a path in it.
+        mode: ``"r"`` reads a file; ``"w"`` creates one, replacing an existing file; ``"x"`` or ``"w-"`` creates one
+            that must not exist.
+        driver, libver, userblock_size, swmr: h5py's: see :class:`File`.
+        storage_options: Access to a store: ``endpoint``, ``region``, ``key``, ``secret``, ``token``, ``anonymous``, ….
+        network: Tuning of requests: :class:`hyperchunk.typing.NetworkOptions`.
+        locking, ignore_locks, allow_truncated, threads, external, index, epoch, layouts, limits: See :class:`File`.
+        creation: Options of new files: see :class:`hyperchunk.write.file.WritableFile`.
+
+    Returns:
+        The file: a :class:`File`, or a :class:`hyperchunk.write.file.WritableFile`, which a block ``with`` closes.
+
+    Raises:
+        NotFoundError: There is no such file.
+        NotHdf5Error: The file has no HDF5 signature.
+        UnsupportedError: The mode is ``"a"`` or ``"r+"``.
+        TypeError: An option does not exist, or not for this mode.
+
+    Example:
+        >>> with hyperchunk.open("scene.h5", "w") as file:
+        ...     file["B04"] = numpy.arange(6.0).reshape(2, 3)
+        >>> with hyperchunk.open("scene.h5") as file:
+        ...     file["B04"][:, 1].tolist()
+        [1.0, 4.0]
+    """
     from hyperchunk.file import File
 
-    return File(name, mode, **options)
+    if mode in ("w", "w-", "x"):
+        from hyperchunk.write.file import WritableFile
+
+        # Options for reading are errors here, so they are passed on if they are given.
+        for_reading = {
+            "ignore_locks": ignore_locks or None,
+            "allow_truncated": allow_truncated or None,
+            "external": None if external == "anywhere" else external,
+            "index": None if index == "auto" else index,
+            "epoch": epoch,
+            "layouts": None if layouts else layouts,
+            "limits": limits,
+        }
+        if given := [option for option, value in for_reading.items() if value is not None]:
+            raise TypeError(f"open() got {given[0]!r}, an option for reading, with mode {mode!r}")
+        return WritableFile(
+            name,
+            mode,
+            driver,
+            libver,
+            userblock_size,
+            swmr,
+            locking=locking,
+            threads=threads,
+            storage_options=storage_options,
+            network=network,
+            **creation,
+        )
+    return File(
+        name,
+        mode,
+        driver,
+        libver,
+        userblock_size,
+        swmr,
+        locking=locking,
+        ignore_locks=ignore_locks,
+        allow_truncated=allow_truncated,
+        threads=threads,
+        external=external,
+        index=index,
+        epoch=epoch,
+        layouts=layouts,
+        limits=limits,
+        storage_options=storage_options,
+        network=network,
+        **creation,
+    )
 
 
-def create(name: Any, *, layout: str | None = None, **options: Any) -> Any:
-    """Creates a new HDF5 file, replacing an existing one: :func:`open` with mode ``"w"``. With ``layout="arrow"`` the
-    file is an Arrow IPC file, too: see :class:`hyperchunk.arrow.dual.DualFile`.
+@overload
+def create(name: PathLike, *, layout: Literal["arrow"], **options: Unpack[DualOptions]) -> DualFile: ...
+@overload
+def create(name: FileName, **options: Unpack[CreateOptions]) -> WritableFile: ...
+def create(name: FileName, *, layout: str | None = None, **options: object) -> WritableFile:
+    """Creates a new HDF5 file, replacing an existing one: :func:`open` with mode ``"w"``.
+
+    Args:
+        name: As for :func:`open`; a path for ``layout="arrow"``.
+        layout: ``"arrow"``: the file is an Arrow IPC file, too (:class:`hyperchunk.arrow.dual.DualFile`); ``"cloud"``:
+            all structure is in the first page; None: neither.
+        options: Options of new files: :class:`hyperchunk.typing.CreateOptions`, or for ``layout="arrow"`` those of
+            :class:`hyperchunk.arrow.dual.DualFile`.
+
+    Returns:
+        The file, which a block ``with`` closes.
+
+    Example:
+        >>> with hyperchunk.create("new.h5", track_order=True) as file:
+        ...     file["x"] = [1, 2, 3]
     """
     if layout == "arrow":
         from hyperchunk.arrow.dual import DualFile
 
-        return DualFile(name, **options)
-    return open(name, "w", layout=layout, **options)
+        return DualFile(name, **options)  # type: ignore[arg-type]
+    return open(name, "w", layout=layout, **options)  # type: ignore[call-overload, no-any-return]
 
 
 __all__ = [
     "UNLIMITED",
-    "Analyzed",
     "AttributeManager",
     "AttributeReference",
     "Dataset",
@@ -166,6 +329,7 @@ __all__ = [
     "RegionReference",
     "SoftLink",
     "Stats",
+    "StoredStatistics",
     "Table",
     "UserLink",
     "VirtualLayout",
@@ -173,6 +337,7 @@ __all__ = [
     "Zones",
     "__version__",
     "analyze",
+    "arrow",
     "check",
     "check_complex_dtype",
     "check_dtype",
@@ -181,18 +346,23 @@ __all__ = [
     "check_ref_dtype",
     "check_string_dtype",
     "check_vlen_dtype",
+    "cloud",
     "complex_compat_dtype",
     "create",
     "cuda",
     "enum_dtype",
     "exceptions",
     "executors",
+    "h5coro",
+    "hdf5_udf",
     "index",
     "is_hdf5",
     "layouts",
+    "netcdf",
     "opaque_dtype",
     "open",
     "plugins",
+    "pool",
     "query",
     "ref_dtype",
     "regionref_dtype",
@@ -201,8 +371,10 @@ __all__ = [
     "scan_hyperchunk",
     "set_metadata_cache_bytes",
     "special_dtype",
+    "store",
     "string_dtype",
     "trust",
+    "typing",
     "udf",
     "vlen_dtype",
 ]

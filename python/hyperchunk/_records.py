@@ -13,7 +13,18 @@ import struct
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any, SupportsIndex
+    from typing import Any, SupportsIndex, TypeAlias
+
+    #: Python value of an element: a number, a String, an Elements of an array, a Record, or what is assigned to one.
+    Value: TypeAlias = Any
+    #: Description of an element type, from the worker.
+    Description: TypeAlias = tuple[Any, ...]
+    #: What NumPy makes a dtype of.
+    DtypeSpec: TypeAlias = Any
+    #: Memory of a dataset, from the worker.
+    Buffer: TypeAlias = Any
+    #: Index of elements: an integer, a slice, or another index of NumPy.
+    Index: TypeAlias = Any
 
 READ_ONLY = "this dataset is an input and cannot be written"
 
@@ -26,23 +37,23 @@ class Layout:
     def __init__(self, size: int) -> None:
         self.size = size
 
-    def get(self, memory: Memory, at: int) -> Any:
+    def get(self, memory: Memory, at: int) -> Value:
         """Returns the element at byte ``at``."""
         raise NotImplementedError
 
-    def put(self, memory: Memory, at: int, value: Any) -> None:
+    def put(self, memory: Memory, at: int, value: Value) -> None:
         """Stores an element at byte ``at``."""
         raise NotImplementedError
 
-    def dtype(self) -> Any:
+    def dtype(self) -> DtypeSpec:
         """Returns the NumPy dtype, or ``None`` if there are strings of variable length."""
         raise NotImplementedError
 
-    def plain(self, memory: Memory, at: int) -> Any:
+    def plain(self, memory: Memory, at: int) -> Value:
         """Returns the element as a plain Python object."""
         return self.get(memory, at)
 
-    def object_dtype(self) -> Any:
+    def object_dtype(self) -> DtypeSpec:
         """Returns the NumPy dtype with objects for strings of variable length."""
         return self.dtype()
 
@@ -50,7 +61,7 @@ class Layout:
 class Memory:
     """Bytes of a dataset, and the buffer that resolves pointers to strings."""
 
-    def __init__(self, buffer: Any) -> None:
+    def __init__(self, buffer: Buffer) -> None:
         self.buffer = buffer
         self.view = memoryview(buffer)
 
@@ -67,10 +78,10 @@ class Number(Layout):
         super().__init__(size)
         self.code = code
 
-    def get(self, memory: Memory, at: int) -> Any:
+    def get(self, memory: Memory, at: int) -> Value:
         return struct.unpack_from("=" + self.code, memory.view, at)[0]
 
-    def put(self, memory: Memory, at: int, value: Any) -> None:
+    def put(self, memory: Memory, at: int, value: Value) -> None:
         memory.check()
         if self.code not in "fd":
             try:
@@ -84,7 +95,7 @@ class Number(Layout):
                 raise OverflowError(f"{value} does not fit into {self.size} bytes") from None
             raise TypeError(str(error)) from None
 
-    def dtype(self) -> Any:
+    def dtype(self) -> DtypeSpec:
         return {"b": "i1", "B": "u1", "f": "f4", "d": "f8"}.get(self.code) or f"{'ui'[self.code.islower()]}{self.size}"
 
 
@@ -148,13 +159,13 @@ class FixedString(Layout):
         text = bytes(memory.view[at : at + self.size]).split(b"\0", 1)[0]
         return String(text, memory, at, self.size)
 
-    def put(self, memory: Memory, at: int, value: Any) -> None:
+    def put(self, memory: Memory, at: int, value: Value) -> None:
         write(memory, at, self.size, encoded(value))
 
     def plain(self, memory: Memory, at: int) -> bytes:
         return bytes(self.get(memory, at))
 
-    def dtype(self) -> Any:
+    def dtype(self) -> DtypeSpec:
         return f"S{self.size}"
 
 
@@ -164,16 +175,16 @@ class VariableString(Layout):
     def get(self, memory: Memory, at: int) -> String:
         return String(memory.buffer.text_at(at), memory, at, 0)
 
-    def put(self, memory: Memory, at: int, value: Any) -> None:
+    def put(self, memory: Memory, at: int, value: Value) -> None:
         raise ValueError(READ_ONLY)
 
     def plain(self, memory: Memory, at: int) -> bytes:
         return bytes(self.get(memory, at))
 
-    def dtype(self) -> Any:
+    def dtype(self) -> DtypeSpec:
         return None
 
-    def object_dtype(self) -> Any:
+    def object_dtype(self) -> DtypeSpec:
         return "O"
 
 
@@ -188,21 +199,21 @@ class Array(Layout):
     def get(self, memory: Memory, at: int) -> Elements:
         return Elements(memory, at, self.base, self.count)
 
-    def put(self, memory: Memory, at: int, value: Any) -> None:
+    def put(self, memory: Memory, at: int, value: Value) -> None:
         self.get(memory, at)[:] = value
 
-    def plain(self, memory: Memory, at: int) -> Any:
+    def plain(self, memory: Memory, at: int) -> Value:
         import numpy as np
 
         flat = np.empty(self.count, self.base.object_dtype())
         flat[:] = [self.base.plain(memory, at + n * self.base.size) for n in range(self.count)]
         return flat.reshape(self.dims)
 
-    def dtype(self) -> Any:
+    def dtype(self) -> DtypeSpec:
         base = self.base.dtype()
         return None if base is None else (base, self.dims)
 
-    def object_dtype(self) -> Any:
+    def object_dtype(self) -> DtypeSpec:
         return (self.base.object_dtype(), self.dims)
 
 
@@ -220,7 +231,7 @@ class Compound(Layout):
     def get(self, memory: Memory, at: int) -> Record:
         return Record(memory, at, self)
 
-    def put(self, memory: Memory, at: int, value: Any) -> None:
+    def put(self, memory: Memory, at: int, value: Value) -> None:
         memory.check()
         if isinstance(value, dict):
             for name, part in value.items():
@@ -240,17 +251,17 @@ class Compound(Layout):
             raise AttributeError(f"no member {name!r}; there are {', '.join(m[1][0] for m in self.members)}")
         return found
 
-    def plain(self, memory: Memory, at: int) -> tuple[Any, ...]:
+    def plain(self, memory: Memory, at: int) -> tuple[Value, ...]:
         return tuple(layout.plain(memory, at + offset) for _, _, offset, layout in self.members)
 
-    def dtype(self) -> Any:
+    def dtype(self) -> DtypeSpec:
         formats = [layout.dtype() for *_, layout in self.members]
         if any(f is None for f in formats):
             return None
         names, offsets = [m[0] for m in self.members], [m[2] for m in self.members]
         return {"names": names, "formats": formats, "offsets": offsets, "itemsize": self.size}
 
-    def object_dtype(self) -> Any:
+    def object_dtype(self) -> DtypeSpec:
         return [(m[0], m[3].object_dtype()) for m in self.members]
 
 
@@ -264,18 +275,18 @@ class Record:
         object.__setattr__(self, "_at", at)
         object.__setattr__(self, "_layout", layout)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Value:
         offset, layout = self._layout.place(name)
         return layout.get(self._memory, self._at + offset)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: Value) -> None:
         offset, layout = self._layout.place(name)
         layout.put(self._memory, self._at + offset, value)
 
     __getitem__ = __getattr__
     __setitem__ = __setattr__
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Value]:
         return iter([self[name] for name, *_ in self._layout.members])
 
     def __eq__(self, other: object) -> bool:
@@ -309,12 +320,12 @@ class Elements:
             raise IndexError(f"index {n} is outside the dataset's {self._count} elements")
         return self._at + place * self._layout.size
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: Index) -> Value:
         if hasattr(index, "__index__"):
             return self._layout.get(self._memory, self._place(index))
         return self.__array__()[index]
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: Index, value: Value) -> None:
         self._memory.check()
         if hasattr(index, "__index__"):
             self._layout.put(self._memory, self._place(index), value)
@@ -329,10 +340,10 @@ class Elements:
         for place, part in zip(places, [value] * len(places) if one else value, strict=True):
             self._layout.put(self._memory, self._place(place), part)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Value]:
         return (self[n] for n in range(self._count))
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+    def __array__(self, dtype: DtypeSpec = None, copy: bool | None = None) -> Value:
         import numpy as np
 
         kind = self._layout.dtype()
@@ -355,14 +366,14 @@ class Elements:
 class Dataset(Elements):
     """Result of ``lib.getData`` for strings and compounds."""
 
-    def __init__(self, buffer: Any, kind: str, layout: Layout) -> None:
+    def __init__(self, buffer: Buffer, kind: str, layout: Layout) -> None:
         memory = Memory(buffer)
         super().__init__(memory, 0, layout, len(memory.view) // layout.size)
         self.dims = buffer.dims
         self.datatype = kind
 
 
-def made(description: Any) -> Layout:
+def made(description: Description) -> Layout:
     """Builds a layout from the worker's description."""
     kind, size, *rest = description
     if kind == "number":
@@ -376,17 +387,17 @@ def made(description: Any) -> Layout:
     return Compound(size, [(name, names, offset, made(part)) for name, names, offset, part in rest[0]])
 
 
-def dataset(buffer: Any, kind: str, layout: Any) -> Dataset:
+def dataset(buffer: Buffer, kind: str, layout: Description) -> Dataset:
     """Returns a dataset of strings or compounds over the bytes of ``buffer``."""
     return Dataset(buffer, kind, made(layout))
 
 
-def raw(data: Any) -> memoryview:
+def raw(data: Buffer) -> memoryview:
     """Returns the bytes of a dataset."""
     return data._memory.view if isinstance(data, Dataset) else memoryview(data).cast("B")
 
 
-def string(member: Any) -> str:
+def string(member: object) -> str:
     """Decodes a string."""
     if isinstance(member, str):
         return member
@@ -395,7 +406,7 @@ def string(member: Any) -> str:
     return bytes(member).split(b"\0", 1)[0].decode()
 
 
-def set_string(member: Any, text: object) -> None:
+def set_string(member: object, text: object) -> None:
     """Sets a string of an output, truncated to its space."""
     if not isinstance(member, String):
         raise TypeError("lib.setString needs a string of an output: an element of a string dataset, or a member")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
@@ -14,10 +14,22 @@ from hyperchunk.exceptions import ObjectNotFoundError
 from hyperchunk.likeness import class_of_h5py
 from hyperchunk.objects import AnyFile, AnyObject, HLObject, MappingHDF5, encode, read_only
 from hyperchunk.suggestions import few, suggestion
+from hyperchunk.typing import AttributeValue, Shape
+
+#: Datatype, shape (None for a null dataspace) and bytes of an attribute.
+StoredAttribute: TypeAlias = tuple[_core.Datatype, Shape | None, bytes]
 
 
-class AttributeManager(MappingHDF5):
-    """Attributes of an object: a mapping of names to values."""
+class AttributeManager(MappingHDF5[AttributeValue]):
+    """Attributes of an object: a mapping of names to values.
+
+    Example:
+        >>> with hyperchunk.open("a.h5", "w") as file:
+        ...     file.attrs["units"] = "K"
+        >>> with hyperchunk.open("a.h5") as file:
+        ...     dict(file.attrs)
+        {'units': 'K'}
+    """
 
     __slots__ = ("_opened", "_owner")
 
@@ -32,7 +44,7 @@ class AttributeManager(MappingHDF5):
         """The `_core` object of the owner, as of its last refresh."""
         return self._owner._object
 
-    def __getitem__(self, name: str | bytes) -> Any:
+    def __getitem__(self, name: str | bytes) -> AttributeValue:
         core = self._opened.need()
         found = self._object.attribute(encode(name))
         if found is None:
@@ -46,16 +58,21 @@ class AttributeManager(MappingHDF5):
         near = suggestion(wanted, count, names, "the object") if count else "; the object has none"
         return ObjectNotFoundError(f"no attribute of the name {name!r} (object {self._where()}){near}")
 
-    def get_id(self, name: str | bytes) -> Any:
-        """Returns the `_core` object of an attribute."""
+    def get_id(self, name: str | bytes) -> StoredAttribute:
+        """Returns an attribute in its stored form: datatype, shape (None for a null dataspace), and bytes."""
         self._opened.need()
         found = self._object.attribute(encode(name))
         if found is None:
             raise self._missing(name)
         return found
 
-    def get(self, name: Any, default: Any = None) -> Any:
-        """Returns the value of an attribute, or `default`."""
+    def get(self, name: str | bytes, default: object = None) -> AttributeValue:
+        """Returns the value of an attribute, or `default`.
+
+        Args:
+            name: Name of the attribute.
+            default: Result if there is none.
+        """
         core = self._opened.need()
         found = self._object.attribute(encode(name))
         return default if found is None else _value(core, found)
@@ -75,7 +92,7 @@ class AttributeManager(MappingHDF5):
         self._opened.need()
         return self._object.attribute(encode(name)) is not None  # type: ignore[arg-type]
 
-    def _pairs(self, backwards: bool) -> Iterator[tuple[str, Any]]:
+    def _pairs(self, backwards: bool) -> Iterator[tuple[str, AttributeValue]]:
         core = self._opened.need()
         found = self._object.attributes()
         for name, attribute in reversed(found) if backwards else found:
@@ -90,7 +107,7 @@ class AttributeManager(MappingHDF5):
     create = modify = read_only
 
 
-def _value(core: AnyFile, attribute: tuple[_core.Datatype, tuple[int, ...] | None, bytes]) -> Any:
+def _value(core: AnyFile, attribute: StoredAttribute) -> AttributeValue:
     datatype, shape, stored = attribute
     description = datatype.description
     if shape is None:

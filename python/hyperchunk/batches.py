@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar, overload
 
 from hyperchunk import _core, selections
 from hyperchunk.dataset import Dataset
 from hyperchunk.objects import HLObject, encode
-from hyperchunk.values import Array, Plan
+from hyperchunk.typing import Array, Index, Values
+from hyperchunk.values import Plan
 
 if TYPE_CHECKING:
     from hyperchunk.group import Group
 
+T = TypeVar("T")
+R = TypeVar("R")
+
+#: A dataset to read: its path or itself, and maybe an index.
+Wanted: TypeAlias = "str | bytes | Dataset | tuple[str | bytes | Dataset, Index]"
 # Maximum number of background reads. They mostly wait for the network.
 _BACKGROUND = 32
 
@@ -29,12 +35,12 @@ class _Planned(NamedTuple):
     #: True if a zero-dimensional array stays an array, as for ``[...]``.
     whole: bool
 
-    def finish(self) -> Any:
+    def finish(self) -> Values:
         out = self.plan.finish(self.dataset._opened.need(), self.out)
         return out if out.ndim or self.whole else out[()]
 
 
-def _plan(dataset: Dataset, index: Any) -> _Planned | None:
+def _plan(dataset: Dataset, index: Index) -> _Planned | None:
     """Plans the read of an index; None if it selects more than elements: fields, references, null dataspaces."""
     args = index if isinstance(index, tuple) else (index,)
     dims = dataset.shape
@@ -48,13 +54,13 @@ def _plan(dataset: Dataset, index: Any) -> _Planned | None:
     return _Planned(dataset, selection, plan, plan.empty(selection.array_shape), whole and args != ())
 
 
-def _is_plain(arg: Any) -> bool:
+def _is_plain(arg: object) -> bool:
     from hyperchunk.references import Reference
 
     return arg is not None and not isinstance(arg, str | Reference)
 
 
-def _read(wanted: list[tuple[Dataset, Any]]) -> list[Any]:
+def _read(wanted: list[tuple[Dataset, Index]]) -> list[Values]:
     planned = [_plan(dataset, index) for dataset, index in wanted]
     reads = [
         (plan.dataset._readable, plan.selection.choice, plan.plan.conversion, plan.out)
@@ -68,22 +74,28 @@ def _read(wanted: list[tuple[Dataset, Any]]) -> list[Any]:
     ]
 
 
-def read_slices(dataset: Dataset, indices: Iterable[Any]) -> list[Any]:
+def read_slices(dataset: Dataset, indices: Iterable[Index]) -> list[Values]:
     """Reads one dataset by several indices."""
     return _read([(dataset, index) for index in indices])
 
 
-def read_many(group: Group, wanted: Any) -> Any:
+@overload
+def read_many(group: Group, wanted: Mapping[str, Index]) -> dict[str, Values]: ...
+@overload
+def read_many(group: Group, wanted: Sequence[Wanted]) -> list[Values]: ...
+def read_many(group: Group, wanted: Mapping[str, Index] | Sequence[Wanted]) -> dict[str, Values] | list[Values]:
     """Reads from several datasets: see :meth:`Group.read_many`."""
     if isinstance(wanted, Mapping):
         return dict(zip(wanted, read_many(group, list(wanted.items())), strict=True))
-    pairs = [item if isinstance(item, tuple) else (item, ...) for item in wanted]
+    pairs: list[tuple[str | bytes | Dataset, Index]] = [
+        item if isinstance(item, tuple) else (item, ...) for item in wanted
+    ]
     whole = sum(index is Ellipsis or (isinstance(index, tuple) and not index) for _, index in pairs)
     datasets = _datasets(group, [what for what, _ in pairs], whole)
     return _read([(dataset, index) for dataset, (_, index) in zip(datasets, pairs, strict=True)])
 
 
-def _datasets(group: Group, wanted: list[Any], whole: int) -> list[Dataset]:
+def _datasets(group: Group, wanted: list[str | bytes | Dataset], whole: int) -> list[Dataset]:
     """Finds the datasets of several paths together; the first `whole` of them will be read whole."""
     core = group._opened.need()
     if isinstance(core, _core.File) and core.is_remote:
@@ -119,6 +131,6 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_background.forget)
 
 
-def submit(work: Callable[[Any], Any], argument: Any) -> Future[Any]:
+def submit(work: Callable[[T], R], argument: T) -> Future[R]:
     """Runs a function in the background."""
     return _background.get().submit(work, argument)

@@ -8,25 +8,24 @@ from __future__ import annotations
 import json
 import math
 import os
-from typing import Any, TypedDict
+from typing import TypedDict, Unpack
 
 from hyperchunk import _core
-from hyperchunk.file import File
+from hyperchunk.file import File, path_of
 from hyperchunk.sources import source_of
+from hyperchunk.typing import FileName, OpenOptions, PathLike
 
-__all__ = ["Checked", "CheckedDataset", "Cost", "Finding", "Indexed", "LeftOut", "Unreadable", "check", "index"]
-
-PathLike = str | os.PathLike[str]
+__all__ = ["CheckResult", "Cost", "DatasetCost", "Finding", "IndexResult", "Omission", "ReadFailure", "check", "index"]
 
 
-class LeftOut(TypedDict):
+class Omission(TypedDict):
     """A part of a file that was left out."""
 
     path: str
     why: str
 
 
-class Indexed(TypedDict):
+class IndexResult(TypedDict):
     """Result of :func:`index`."""
 
     #: Path of the index; None if only references were requested.
@@ -41,9 +40,9 @@ class Indexed(TypedDict):
     chunks: int
     #: Number of unreadable objects, and their list; readers go to the file for them, and fail there.
     left_out: int
-    errors: list[LeftOut]
+    errors: list[Omission]
     #: Features that references to chunks cannot express.
-    not_in_references: list[LeftOut]
+    not_in_references: list[Omission]
 
 
 class Cost(TypedDict):
@@ -59,7 +58,7 @@ class Cost(TypedDict):
     seconds: float
 
 
-class CheckedDataset(TypedDict):
+class DatasetCost(TypedDict):
     """Cost of reading a dataset from a file that was not open before."""
 
     shape: list[int]
@@ -88,7 +87,7 @@ class Finding(TypedDict):
     paths: list[str]
 
 
-class Unreadable(TypedDict):
+class ReadFailure(TypedDict):
     """A part of a file that cannot be read."""
 
     path: str
@@ -96,10 +95,10 @@ class Unreadable(TypedDict):
 
 
 _Findings = list[Finding]
-_Errors = list[Unreadable]
+_Errors = list[ReadFailure]
 
 
-class Checked(TypedDict):
+class CheckResult(TypedDict):
     """Result of :func:`check`."""
 
     file: str
@@ -116,13 +115,13 @@ class Checked(TypedDict):
     #: Cost of listing all objects and attributes.
     list: Cost
     #: Datasets by path; at most ten thousand.
-    datasets: dict[str, CheckedDataset]
+    datasets: dict[str, DatasetCost]
     findings: _Findings
     errors: _Errors
 
 
 def index(
-    file: Any,
+    file: FileName,
     output: PathLike | None = None,
     *,
     cache: bool = False,
@@ -131,8 +130,8 @@ def index(
     name: str | None = None,
     from_kerchunk: PathLike | None = None,
     overwrite: bool = False,
-    **options: Any,
-) -> Indexed:
+    **options: Unpack[OpenOptions],
+) -> IndexResult:
     """Makes a sidecar index of a file: its structure and the locations of its chunks. With it, a read takes one round
     trip.
 
@@ -157,9 +156,11 @@ def index(
         ValueError: The file has no name and `output` is missing; or both `output` and `cache` are given.
 
     Example:
-        >>> made = hyperchunk.index("scene.h5")  # doctest: +SKIP
-        >>> made["index"], made["chunks"]  # doctest: +SKIP
-        ('scene.h5.hcindex', 5400)
+        >>> with hyperchunk.open("scene.h5", "w") as file:
+        ...     x = file.create_dataset("x", data=numpy.zeros((100, 100)), chunks=(10, 100))
+        >>> made = hyperchunk.index("scene.h5")
+        >>> made["index"], made["chunks"]
+        ('scene.h5.hcindex', 10)
     """
     if output is not None and cache:
         raise ValueError("output and cache say two places for one index")
@@ -168,7 +169,7 @@ def index(
         raise ValueError("an object without a path or URL has no place for its index: give output")
     with _opened(file, options) as opened:
         made = _core_of(opened).make_index(
-            opened.filename if nameless else os.fsdecode(file),
+            opened.filename if nameless else path_of(file),
             output=_path(output),
             cache=cache,
             kerchunk=_path(kerchunk),
@@ -177,11 +178,13 @@ def index(
             from_kerchunk=_path(from_kerchunk),
             overwrite=overwrite,
         )
-    result: Indexed = json.loads(made)
+    result: IndexResult = json.loads(made)
     return result
 
 
-def check(file: Any, *, latency: float = 25.0, bandwidth: float = 80.0, **options: Any) -> Checked:
+def check(
+    file: FileName, *, latency: float = 25.0, bandwidth: float = 80.0, **options: Unpack[OpenOptions]
+) -> CheckResult:
     """Checks whether a file is fit for object stores: the cost of reading it there without an index, and advice.
 
     Does the same as ``hyperchunk check --json``. Names that are not UTF-8 keep their bytes as lone surrogates.
@@ -197,25 +200,26 @@ def check(file: Any, *, latency: float = 25.0, bandwidth: float = 80.0, **option
         ValueError: `latency` or `bandwidth` is negative or not finite.
 
     Example:
-        >>> found = hyperchunk.check("scene.h5", latency=50)  # doctest: +SKIP
-        >>> found["fit"], found["list"]["round_trips"]  # doctest: +SKIP
-        (True, 2)
-        >>> [finding["advice"] for finding in found["findings"]]  # doctest: +SKIP
-        ['larger chunks, of 1 to 4 MB']
+        >>> with hyperchunk.open("scene.h5", "w", layout="cloud") as file:
+        ...     file["B04"] = numpy.zeros((100, 100))
+        >>> found = hyperchunk.check("scene.h5", latency=50)
+        >>> found["fit"], found["datasets"]["/B04"]["shape"]
+        (True, [100, 100])
     """
     for what, number in (("latency", latency), ("bandwidth", bandwidth)):
         if not math.isfinite(number) or number < 0:
             raise ValueError(f"{what} must not be negative: {number}")
     with _opened(file, options) as opened:
-        given = opened.filename if source_of(file) is not None else os.fsdecode(file)
-        result: Checked = json.loads(_core_of(opened).check(given, float(latency), float(bandwidth)))
+        given = opened.filename if source_of(file) is not None else path_of(file)
+        result: CheckResult = json.loads(_core_of(opened).check(given, float(latency), float(bandwidth)))
     return result
 
 
-def _opened(file: Any, options: dict[str, Any]) -> File:
+def _opened(file: FileName, options: OpenOptions) -> File:
     if "index" in options:
         raise TypeError("an index is not used here")
-    return File(file, index="never", **options)
+    options["index"] = "never"
+    return File(file, **options)
 
 
 def _core_of(file: File) -> _core.File:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from hyperchunk import _core, selections, values
-from hyperchunk.dtypes import Description, Dtype
+from hyperchunk.dtypes import Description
 from hyperchunk.exceptions import UnsupportedError
-from hyperchunk.values import Array
+from hyperchunk.typing import Array, Dtype, Index
 
 if TYPE_CHECKING:
     from hyperchunk.dataset import Dataset
@@ -38,6 +38,10 @@ def devices() -> list[Device]:
 
     Raises:
         CudaError: NVIDIA's driver is missing, or finds no GPU.
+
+    Example:
+        >>> [device.name for device in hyperchunk.cuda.devices()]  # doctest: +SKIP
+        ['NVIDIA H100 80GB HBM3']
     """
     return [Device(*found) for found in _core.cuda_devices()]
 
@@ -47,6 +51,10 @@ def driver() -> tuple[Path, tuple[int, int]]:
 
     Raises:
         CudaError: The driver is missing.
+
+    Example:
+        >>> hyperchunk.cuda.driver()  # doctest: +SKIP
+        (PosixPath('/usr/lib/x86_64-linux-gnu/libcuda.so.1'), (12, 8))
     """
     return _core.cuda_driver()
 
@@ -85,6 +93,10 @@ class CudaArray:
 
     Elements are stored in row-major order and in this machine's byte order. The array is complete: no stream needs to
     be synchronized. Its memory is freed with the last array that uses it.
+
+    Example:
+        >>> array = file["images"].cuda(numpy.s_[:100])  # doctest: +SKIP
+        >>> torch.from_dlpack(array).mean()  # doctest: +SKIP
     """
 
     __slots__ = ("_core", "_dtype")
@@ -149,7 +161,7 @@ class CudaArray:
     def __dlpack__(
         self,
         *,
-        stream: Any = None,
+        stream: int | None = None,
         max_version: tuple[int, int] | None = None,
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
@@ -167,7 +179,7 @@ class CudaArray:
         return self._core.dlpack(versioned, bool(copy))
 
     @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
+    def __cuda_array_interface__(self) -> dict[str, object]:
         """Interface for libraries without DLPack."""
         return {
             "shape": self.shape,
@@ -187,8 +199,12 @@ class CudaArray:
         return f"<CudaArray shape {self.shape}, dtype {self._dtype}, GPU {self.device}>"
 
 
-def read(dataset: Dataset, selection: Any, device: int) -> CudaArray:
-    """Implements :meth:`Dataset.cuda`."""
+def read(dataset: Dataset, selection: Index, device: int) -> CudaArray:
+    """Implements :meth:`Dataset.cuda`.
+
+    Example:
+        >>> hyperchunk.cuda.read(file["images"], numpy.s_[:100], 0)  # doctest: +SKIP
+    """
     data = dataset._readable
     dims = data.shape
     if dims is None:

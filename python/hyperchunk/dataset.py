@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -13,18 +13,21 @@ import numpy.typing as npt
 from hyperchunk import _core, dimensions, dtypes, selections, values
 from hyperchunk._printable import printable
 from hyperchunk.dimensions import DimensionManager
-from hyperchunk.dtypes import Dtype, Empty, check_string_dtype
+from hyperchunk.dtypes import Empty, check_string_dtype
 from hyperchunk.exceptions import InvalidError, ObjectNotFoundError, also
 from hyperchunk.likeness import DatasetID, class_of_h5py
 from hyperchunk.objects import AnyObject, HLObject, Opened, read_only, refusal, resolve_region
 from hyperchunk.queries import BoxLike, Query, Zones
 from hyperchunk.references import RegionReference
-from hyperchunk.selections import Selection, Space
-from hyperchunk.values import Array, Plan
+from hyperchunk.selections import Args, Selection, Space
+from hyperchunk.typing import Array, Cells, Compounds, Dtype, Enums, Half, Index, Rows, Strings, Values
+from hyperchunk.values import Plan
 from hyperchunk.views import AsStrView, AsTypeView, ChunkIterator, FieldsView
 
 if TYPE_CHECKING:
-    from hyperchunk.arrow.table import Cells, Compounds, Enums, Half, Strings, Table
+    from typing_extensions import CapsuleType
+
+    from hyperchunk.arrow.table import Table
     from hyperchunk.cuda import CudaArray
 
 _FILTERS = {1: "gzip", 2: "shuffle", 3: "fletcher32", 4: "szip", 6: "scaleoffset", 32000: "lzf"}
@@ -33,8 +36,19 @@ _COMPRESSIONS = ("gzip", "lzf", "szip")
 _SZIP_ENTROPY, _SZIP_NEAREST = 4, 32
 
 
+#: Settings of a filter as h5py shows them: gzip's level, szip's coding and block size, or all parameters.
+FilterSetting: TypeAlias = int | tuple[int | str, ...] | None
 #: The `_core` object of a dataset, opened for reading or writing.
 AnyDataset = _core.Dataset | _core.DatasetWriter
+
+
+class DlpackOptions(TypedDict, total=False):
+    """Arguments of ``__dlpack__`` in the array API standard."""
+
+    stream: None
+    max_version: tuple[int, int] | None
+    dl_device: tuple[int, int] | None
+    copy: bool | None
 
 
 class VDSmap(NamedTuple):
@@ -51,7 +65,15 @@ class VDSmap(NamedTuple):
 
 
 class Dataset(HLObject):
-    """A dataset. ``dataset[index]`` reads into a new NumPy array, with h5py's rules for the index."""
+    """A dataset. ``dataset[index]`` reads into a new NumPy array, with h5py's rules for the index.
+
+    Example:
+        >>> with hyperchunk.open("a.h5", "w") as file:
+        ...     file["x"] = numpy.arange(12.0).reshape(3, 4)
+        >>> with hyperchunk.open("a.h5") as file:
+        ...     file["x"].shape, file["x"][1:, 0].tolist()
+        ((3, 4), [4.0, 8.0])
+    """
 
     __slots__ = ("_core_data", "_dims", "_mapped", "_plan", "_state")
 
@@ -133,9 +155,9 @@ class Dataset(HLObject):
         return self._data.chunks
 
     @property
-    def _pipeline(self) -> dict[str, Any]:
+    def _pipeline(self) -> dict[str, FilterSetting]:
         """Filters by name, with their settings as h5py shows them."""
-        found: dict[str, Any] = {}
+        found: dict[str, FilterSetting] = {}
         for number, _, parameters in self._data.filters:
             found[_FILTERS.get(number, str(number))] = _setting(number, parameters)
         return found
@@ -150,8 +172,8 @@ class Dataset(HLObject):
         return "unknown" if any(name not in _FILTERS.values() for name in pipeline) else None
 
     @property
-    def compression_opts(self) -> Any:
-        """Level of gzip, or the two settings of szip."""
+    def compression_opts(self) -> FilterSetting:
+        """Level of gzip, or the two settings of szip; for other filters their parameters, None without any."""
         return self._pipeline.get(self.compression or "")
 
     @property
@@ -178,7 +200,7 @@ class Dataset(HLObject):
     def scaleoffset(self) -> int | None:
         """Setting of the scale-offset filter; None without it."""
         setting = self._pipeline.get("scaleoffset")
-        return None if setting is None else int(setting[1])
+        return int(setting[1]) if isinstance(setting, tuple) else None
 
     @property
     def external(self) -> list[tuple[str, int, int]] | None:
@@ -186,7 +208,7 @@ class Dataset(HLObject):
         return self._data.external or None
 
     @property
-    def fillvalue(self) -> Any:
+    def fillvalue(self) -> Values:
         """Fill value of elements that were never written."""
         plan = self._reading()
         fill = self._data.fill
@@ -200,7 +222,11 @@ class Dataset(HLObject):
         return self._data.layout == "virtual"
 
     def virtual_sources(self) -> list[VDSmap]:
-        """Returns the sources of a virtual dataset."""
+        """Returns the sources of a virtual dataset.
+
+        Raises:
+            RuntimeError: The layout is not virtual.
+        """
         if not self.is_virtual:
             raise RuntimeError("Not a virtual dataset")
         dims = self.shape or ()
@@ -241,11 +267,11 @@ class Dataset(HLObject):
             self._plan = values.plan_of(data.datatype.description)
         return self._plan
 
-    def __getitem__(self, args: Any) -> Any:
+    def __getitem__(self, args: Index) -> Values:
         plan = self._plan if self._state == self._opened.state else None
         return self._read(args if type(args) is tuple else (args,), plan)
 
-    def _read(self, args: tuple[Any, ...], plan: Plan | None) -> Any:
+    def _read(self, args: Args, plan: Plan | None) -> Values:
         data, dims = self._data, self._dims
         found = None if dims is None else selections.slab(dims, args)
         if found is None:
@@ -259,7 +285,7 @@ class Dataset(HLObject):
             out = plan.resolve(self._opened.need(), out)
         return out if out.ndim else out[()]
 
-    def _read_any(self, data: AnyDataset, args: tuple[Any, ...], plan: Plan | None) -> Any:
+    def _read_any(self, data: AnyDataset, args: Args, plan: Plan | None) -> Values:
         """Reads by an index that has more than slices and integers."""
         if any(arg is None for arg in args):
             raise TypeError("Indexing with None (or np.newaxis) is not supported")
@@ -290,15 +316,15 @@ class Dataset(HLObject):
             data.read(selection.choice, plan.conversion, out)
         return plan.finish(self._opened.need(), out)
 
-    def _read_region(self, data: AnyDataset, reference: RegionReference, plan: Plan) -> Any:
+    def _read_region(self, data: AnyDataset, reference: RegionReference, plan: Plan) -> Array | Empty:
         dataset, selection = resolve_region(self._opened, reference)
         if dataset != self:
             raise ValueError("Region reference must point to this dataset")
-        if selection.shape is None:
+        if selection.is_null:
             return Empty(plan.dtype)
         return self._read_into_new(data, selection, plan)
 
-    def _selection(self, args: Any) -> Selection:
+    def _selection(self, args: Index | None) -> Selection:
         """Returns the selection for an argument of `read_direct`."""
         assert self._dims is not None
         if args is None:
@@ -306,11 +332,10 @@ class Dataset(HLObject):
         args = args if isinstance(args, tuple) else (args,)
         if len(args) == 1 and isinstance(args[0], RegionReference):
             _, selection = resolve_region(self._opened, args[0])
-            assert isinstance(selection, Selection)
             return selection
         return selections.select(self._dims, args)
 
-    def read_direct(self, dest: npt.NDArray[Any], source_sel: Any = None, dest_sel: Any = None) -> None:
+    def read_direct(self, dest: Array, source_sel: Index | None = None, dest_sel: Index | None = None) -> None:
         """Reads into an existing array, with conversion to its dtype.
 
         Args:
@@ -360,27 +385,45 @@ class Dataset(HLObject):
             raise ObjectNotFoundError(f"the chunk at {tuple(offset)} was never written (object {self.name})")
         return found[1], found[0]
 
-    def read_slices(self, indices: Iterable[Any]) -> list[Any]:
+    def read_slices(self, indices: Iterable[Index]) -> list[Values]:
         """Reads by several indices in one batch: ``[dataset[index] for index in indices]``, but fetched and decoded
         together.
+
+        Args:
+            indices: Indices as in ``dataset[…]``.
+
+        Example:
+            >>> with hyperchunk.open("a.h5", "w") as file:
+            ...     file["x"] = numpy.arange(10)
+            >>> with hyperchunk.open("a.h5") as file:
+            ...     [part.tolist() for part in file["x"].read_slices([numpy.s_[:2], numpy.s_[8:]])]
+            [[0, 1], [8, 9]]
         """
         from hyperchunk.batches import read_slices
 
         return read_slices(self, indices)
 
-    def read_future(self, index: Any = ...) -> Future[Any]:
-        """Reads ``dataset[index]`` in the background."""
+    def read_future(self, index: Index = ...) -> Future[Values]:
+        """Reads ``dataset[index]`` in the background.
+
+        Example:
+            >>> with hyperchunk.open("a.h5", "w") as file:
+            ...     file["x"] = numpy.arange(10)
+            >>> with hyperchunk.open("a.h5") as file:
+            ...     file["x"].read_future(numpy.s_[:2]).result().tolist()
+            [0, 1]
+        """
         from hyperchunk.batches import submit
 
         return submit(self.__getitem__, index)
 
-    async def read_async(self, index: Any = ...) -> Any:
+    async def read_async(self, index: Index = ...) -> Values:
         """Reads ``dataset[index]`` as a coroutine of asyncio."""
         from asyncio import wrap_future
 
         return await wrap_future(self.read_future(index))
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Values]:
         if not self.shape:
             raise TypeError("Can't iterate over a scalar dataset")
         return (self[index] for index in range(self.shape[0]))
@@ -394,7 +437,7 @@ class Dataset(HLObject):
         plan = self._reading() if dtype is None else values.plan_as(data.datatype.description, np.dtype(dtype))
         return self._read_into_new(data, selections.everything(self._dims), plan)
 
-    def cuda(self, selection: Any = ..., *, device: int = 0) -> CudaArray:
+    def cuda(self, selection: Index = ..., *, device: int = 0) -> CudaArray:
         """Reads ``dataset[selection]`` into the memory of a GPU, for PyTorch, CuPy, JAX and others: see
         :class:`hyperchunk.cuda.CudaArray`.
 
@@ -414,7 +457,7 @@ class Dataset(HLObject):
     def arrow(
         self,
         columns: Sequence[str] | None = None,
-        rows: slice | tuple[int, int] | range | None = None,
+        rows: Rows | None = None,
         *,
         cells: Cells | None = None,
         strings: Strings | None = None,
@@ -427,13 +470,23 @@ class Dataset(HLObject):
         """Returns a table for Apache Arrow: the members of a compound dataset are its columns; any other dataset is
         one column, and its first dimension counts rows. Arguments as for :meth:`Group.table`.
         """
-        from hyperchunk.arrow import table_of
+        from hyperchunk.arrow import as_table
 
-        conversion = {"cells": cells, "strings": strings, "half": half, "enums": enums, "compounds": compounds}
-        return table_of(self, columns, rows, mapped=mapped, batch_rows=batch_rows, **conversion)
+        return as_table(
+            self,
+            columns,
+            rows,
+            mapped=mapped,
+            batch_rows=batch_rows,
+            cells=cells,
+            strings=strings,
+            half=half,
+            enums=enums,
+            compounds=compounds,
+        )
 
     @property
-    def __array_interface__(self) -> dict[str, Any]:
+    def __array_interface__(self) -> dict[str, object]:
         """NumPy's array interface to the elements in place: contiguous in a local file, in NumPy's representation,
         and not compounds. The file is mapped, so later changes are visible.
         """
@@ -460,7 +513,7 @@ class Dataset(HLObject):
                 self._mapped = mapped
         return self._mapped, plan
 
-    def __dlpack__(self, **options: Any) -> Any:
+    def __dlpack__(self, **options: Unpack[DlpackOptions]) -> CapsuleType:
         """Exports the elements through DLPack: in place if they can be mapped and the consumer supports read-only
         memory and requests no copy; otherwise they are read.
         """
@@ -470,7 +523,8 @@ class Dataset(HLObject):
             return np.asarray(self).__dlpack__(**options)
         if wants is False:
             raise BufferError(f"the elements can only be read into new memory (object {self.name})")
-        return np.asarray(self[()]).__dlpack__(**{**options, "copy": None})
+        options["copy"] = None
+        return np.asarray(self[()]).__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Returns the device: host memory."""
@@ -498,6 +552,12 @@ class Dataset(HLObject):
 
         Raises:
             TypeError: The dataset has no strings.
+
+        Example:
+            >>> with hyperchunk.open("a.h5", "w") as file:
+            ...     file["names"] = ["Zürich", "Bern"]
+            ...     file["names"].asstr()[0]
+            'Zürich'
         """
         info = check_string_dtype(self.dtype)
         if info is None:
@@ -512,12 +572,29 @@ class Dataset(HLObject):
         """
         return FieldsView(self, self.dtype, names)
 
-    def iter_chunks(self, sel: Any = None) -> ChunkIterator:
-        """Iterates over the chunks: the intersection of each with `sel` (by default all), as slices."""
+    def iter_chunks(self, sel: slice | int | tuple[slice | int, ...] | None = None) -> ChunkIterator:
+        """Iterates over the chunks: the intersection of each with `sel` (by default all), as slices.
+
+        Raises:
+            TypeError: The layout is not chunked.
+
+        Example:
+            >>> with hyperchunk.open("a.h5", "w") as file:
+            ...     list(file.create_dataset("x", (5,), "f4", chunks=(3,)).iter_chunks())
+            [(slice(0, 3, 1),), (slice(3, 5, 1),)]
+        """
         return ChunkIterator(self.shape or (), self.chunks, sel)
 
     def query(self, predicate: str, box: BoxLike = None) -> Query:
-        """Finds the values that satisfy `predicate`, such as ``"value > 12"`` (:func:`hyperchunk.query`)."""
+        """Finds the values that satisfy `predicate`, such as ``"value > 12"`` (:func:`hyperchunk.query`).
+
+        Args:
+            predicate: A condition on the values.
+            box: A part of the dataset: a slice without a step for each dimension; by default all.
+
+        Raises:
+            UnsupportedError: There are no statistics of the dataset.
+        """
         return Query(self, predicate, box)
 
     def zones(self, box: BoxLike = None) -> Zones:
@@ -575,7 +652,7 @@ def _clear_objects(array: Array) -> None:
         array[...] = None
 
 
-def _setting(number: int, parameters: list[int]) -> Any:
+def _setting(number: int, parameters: list[int]) -> FilterSetting:
     """Returns the settings of a filter as h5py shows them."""
     if number == 1 and parameters:
         return parameters[0]

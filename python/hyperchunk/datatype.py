@@ -6,13 +6,20 @@ import posixpath
 
 from hyperchunk import dtypes
 from hyperchunk._printable import printable
-from hyperchunk.dtypes import Dtype
 from hyperchunk.likeness import class_of_h5py
 from hyperchunk.objects import HLObject
+from hyperchunk.typing import Dtype
 
 
 class Datatype(HLObject):
-    """A committed datatype."""
+    """A committed datatype: one that is a member of a group, and may be the type of several datasets.
+
+    Example:
+        >>> with hyperchunk.open("a.h5", "w") as file:
+        ...     file["kelvin"] = numpy.dtype("f4")
+        ...     file.create_dataset("t", (10,), dtype=file["kelvin"]).dtype.name
+        'float32'
+    """
 
     __slots__ = ()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hyperchunk._printable import printable
 from hyperchunk.exceptions import HyperchunkError
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from hyperchunk.dataset import Dataset
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if isinstance(value, bytes):
         return value.split(b"\0", 1)[0].decode("utf-8", "surrogateescape")
     return str(value)
@@ -30,7 +30,16 @@ def is_scale(dataset: Dataset) -> bool:
 
 
 class DimensionProxy:
-    """A dimension of a dataset: its label, and its scales by number or name."""
+    """A dimension of a dataset: its label, and its scales by number or name.
+
+    Example:
+        >>> with hyperchunk.open("a.h5", "w") as file:
+        ...     file["time"], file["t"] = [0.0, 0.5], [20.0, 21.0]
+        ...     file["t"].dims[0].label = "time"
+        ...     file["t"].dims[0].attach_scale(file["time"])
+        ...     file["t"].dims[0][0].name
+        '/time'
+    """
 
     def __init__(self, dataset: Dataset, dimension: int) -> None:
         self._dataset = dataset

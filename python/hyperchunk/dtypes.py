@@ -8,15 +8,15 @@ from __future__ import annotations
 import codecs
 import contextlib
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
 from hyperchunk.likeness import class_of_h5py
 from hyperchunk.references import Reference, RegionReference, class_of
+from hyperchunk.typing import Dtype
 
-Dtype = np.dtype[Any]
 Description = tuple[Any, ...]
 
 POINTER = np.dtype("O").itemsize
@@ -32,7 +32,17 @@ class StringInfo(NamedTuple):
 
 
 class Empty:
-    """The value of a null dataspace: a type, but neither shape nor data."""
+    """The value of a null dataspace: a type, but neither shape nor data.
+
+    Args:
+        dtype: The type.
+
+    Example:
+        >>> with hyperchunk.open("a.h5", "w") as file:
+        ...     file["nothing"] = hyperchunk.Empty("f4")
+        ...     file["nothing"][()].dtype.name
+        'float32'
+    """
 
     __class__ = class_of_h5py("Empty")
 
@@ -58,16 +68,49 @@ class Empty:
         return f"Empty(dtype={self.dtype!r})"
 
 
+class SpecialTypes(TypedDict, total=False):
+    """Argument of :func:`special_dtype`: one of these."""
+
+    vlen: npt.DTypeLike
+    enum: tuple[npt.DTypeLike, dict[str, int]]
+    ref: type[Reference]
+
+
+class CheckedTypes(TypedDict, total=False):
+    """Argument of :func:`check_dtype`: one of these."""
+
+    vlen: Dtype
+    enum: Dtype
+    ref: Dtype
+
+
 # --- Dtypes with HDF5 metadata ---
 
 
-def vlen_dtype(basetype: Any) -> Dtype:
-    """Returns the dtype of variable-length sequences; for strings, use :func:`string_dtype`."""
+def vlen_dtype(basetype: npt.DTypeLike) -> Dtype:
+    """Returns the dtype of variable-length sequences; for strings, use :func:`string_dtype`.
+
+    Example:
+        >>> with hyperchunk.open("a.h5", "w") as file:
+        ...     rows = file.create_dataset("rows", (2,), hyperchunk.vlen_dtype("i4"))
+        ...     rows[0] = [1, 2, 3]
+        ...     rows[0].tolist()
+        [1, 2, 3]
+    """
     return np.dtype("O", metadata={"vlen": basetype})
 
 
 def string_dtype(encoding: str = "utf-8", length: int | None = None) -> Dtype:
-    """Returns the dtype of strings of `length` bytes, or variable. `encoding` is ``"utf-8"`` or ``"ascii"``."""
+    """Returns the dtype of strings of `length` bytes, or variable. `encoding` is ``"utf-8"`` or ``"ascii"``.
+
+    Raises:
+        ValueError: Another encoding.
+        TypeError: `length` is neither an integer nor None.
+
+    Example:
+        >>> hyperchunk.string_dtype("ascii", 10)
+        dtype('S10')
+    """
     with contextlib.suppress(LookupError):
         encoding = codecs.lookup(encoding).name
     if encoding not in ("ascii", "utf-8"):
@@ -80,7 +123,15 @@ def string_dtype(encoding: str = "utf-8", length: int | None = None) -> Dtype:
 
 
 def enum_dtype(values_dict: dict[Any, int], basetype: npt.DTypeLike = np.uint8) -> Dtype:
-    """Returns the dtype of an enumeration: `values_dict` maps names to values, `basetype` is an integer type."""
+    """Returns the dtype of an enumeration: `values_dict` maps names to values, `basetype` is an integer type.
+
+    Raises:
+        TypeError: `basetype` is no integer type.
+
+    Example:
+        >>> hyperchunk.check_enum_dtype(hyperchunk.enum_dtype({"OFF": 0, "ON": 1}))
+        {'OFF': 0, 'ON': 1}
+    """
     dtype = np.dtype(basetype)
     if not np.issubdtype(dtype, np.integer):
         raise TypeError("Only integer types can be used as enums")
@@ -88,7 +139,18 @@ def enum_dtype(values_dict: dict[Any, int], basetype: npt.DTypeLike = np.uint8) 
 
 
 def opaque_dtype(np_dtype: npt.DTypeLike) -> Dtype:
-    """Marks a dtype for storage as opaque bytes, with its name as their tag."""
+    """Marks a dtype for storage as opaque bytes, with its name as their tag.
+
+    Raises:
+        TypeError: The dtype has objects, members or a shape.
+
+    Example:
+        >>> times = numpy.array(["2026-01-01"], "M8[D]")
+        >>> with hyperchunk.open("a.h5", "w") as file:
+        ...     file["times"] = times.astype(hyperchunk.opaque_dtype(times.dtype))
+        ...     file["times"][0]
+        np.datetime64('2026-01-01')
+    """
     dtype = np.dtype(np_dtype)
     reasons = {
         "object arrays": dtype.hasobject,
@@ -110,7 +172,15 @@ regionref_dtype = np.dtype("O", metadata={"ref": RegionReference})
 
 
 def complex_compat_dtype(complex_dtype: npt.DTypeLike, names: tuple[str, str] = ("r", "i")) -> Dtype:
-    """Returns the structured dtype that represents complex numbers in files that HDF5 1 must read."""
+    """Returns the structured dtype that represents complex numbers in files that HDF5 1 must read.
+
+    Raises:
+        TypeError: `complex_dtype` is not complex.
+
+    Example:
+        >>> hyperchunk.complex_compat_dtype("c16")
+        dtype([('r', '<f8'), ('i', '<f8')])
+    """
     dtype = np.dtype(complex_dtype)
     if dtype.kind != "c":
         raise TypeError(f"{dtype!r} is not a complex dtype")
@@ -118,9 +188,14 @@ def complex_compat_dtype(complex_dtype: npt.DTypeLike, names: tuple[str, str] = 
     return np.dtype({"names": list(names), "formats": [part, part]})
 
 
-def special_dtype(**kwds: Any) -> Dtype:
-    """Returns a dtype by one keyword: ``vlen=base``, ``enum=(base, values)`` or ``ref=class``."""
-    name, value = _one_keyword(kwds)
+def special_dtype(**kwds: Unpack[SpecialTypes]) -> Dtype:
+    """Returns a dtype by one keyword: ``vlen=base``, ``enum=(base, values)`` or ``ref=class``.
+
+    Example:
+        >>> hyperchunk.special_dtype(vlen=str) == hyperchunk.string_dtype()
+        True
+    """
+    name, value = _one_keyword({**kwds})
     if name == "vlen":
         return vlen_dtype(value)
     if name == "enum":
@@ -149,12 +224,22 @@ def _hint(dtype: Dtype, name: str) -> Any:
 
 
 def check_vlen_dtype(dt: Dtype) -> Any:
-    """Returns the element type of a variable-length dtype; None for other dtypes."""
+    """Returns the element type of a variable-length dtype; None for other dtypes.
+
+    Example:
+        >>> hyperchunk.check_vlen_dtype(hyperchunk.vlen_dtype(numpy.dtype("i4")))
+        dtype('int32')
+    """
     return str if dt.kind == "T" else _hint(dt, "vlen")
 
 
 def check_string_dtype(dt: Dtype) -> StringInfo | None:
-    """Returns encoding and length of a string dtype; None for other dtypes."""
+    """Returns encoding and length of a string dtype; None for other dtypes.
+
+    Example:
+        >>> hyperchunk.check_string_dtype(numpy.dtype("S8"))
+        StringInfo(encoding='ascii', length=8)
+    """
     element = check_vlen_dtype(dt)
     if element is str:
         return StringInfo("utf-8", None)
@@ -166,24 +251,44 @@ def check_string_dtype(dt: Dtype) -> StringInfo | None:
 
 
 def check_enum_dtype(dt: Dtype) -> dict[Any, int] | None:
-    """Returns the names and values of an enumeration dtype; None for other dtypes."""
+    """Returns the names and values of an enumeration dtype; None for other dtypes.
+
+    Example:
+        >>> hyperchunk.check_enum_dtype(numpy.dtype("i4")) is None
+        True
+    """
     found: dict[Any, int] | None = _hint(dt, "enum")
     return found
 
 
 def check_opaque_dtype(dt: Dtype) -> bool:
-    """True if values are stored as opaque bytes."""
+    """Returns whether values are stored as opaque bytes.
+
+    Example:
+        >>> hyperchunk.check_opaque_dtype(hyperchunk.opaque_dtype("M8[s]"))
+        True
+    """
     return bool(_hint(dt, "h5py_opaque"))
 
 
 def check_ref_dtype(dt: Dtype) -> type[Reference] | None:
-    """Returns the class of a reference dtype; None for other dtypes."""
+    """Returns the class of a reference dtype; None for other dtypes.
+
+    Example:
+        >>> hyperchunk.check_ref_dtype(hyperchunk.ref_dtype).__name__
+        'Reference'
+    """
     found: type[Reference] | None = _hint(dt, "ref")
     return found
 
 
 def check_complex_dtype(dt: Dtype, names: tuple[str, str] | None = ("r", "i")) -> Dtype | None:
-    """Returns the complex dtype of a complex dtype or of a pair `names` (None: any) that represents one; else None."""
+    """Returns the complex dtype of a complex dtype or of a pair `names` (None: any) that represents one; else None.
+
+    Example:
+        >>> hyperchunk.check_complex_dtype(numpy.dtype([("r", "f8"), ("i", "f8")]))
+        dtype('complex128')
+    """
     if dt.kind == "c":
         return dt
     if dt.names is None or len(dt.names) != 2 or (names is not None and dt.names != names):
@@ -194,9 +299,14 @@ def check_complex_dtype(dt: Dtype, names: tuple[str, str] | None = ("r", "i")) -
     return np.dtype(f"{real.byteorder}c{dt.itemsize}")
 
 
-def check_dtype(**kwds: Any) -> Any:
-    """Returns a dtype's metadata by one keyword: ``vlen=dtype``, ``enum=dtype`` or ``ref=dtype``; None without it."""
-    name, dtype = _one_keyword(kwds)
+def check_dtype(**kwds: Unpack[CheckedTypes]) -> Any:
+    """Returns a dtype's metadata by one keyword: ``vlen=dtype``, ``enum=dtype`` or ``ref=dtype``; None without it.
+
+    Example:
+        >>> hyperchunk.check_dtype(vlen=hyperchunk.string_dtype())
+        <class 'str'>
+    """
+    name, dtype = _one_keyword({**kwds})
     if name not in ("vlen", "enum", "ref"):
         raise TypeError(f'Unknown special type "{name}"')
     return check_vlen_dtype(dtype) if name == "vlen" else _hint(dtype, name)

@@ -7,7 +7,6 @@ from __future__ import annotations
 import errno
 import os
 from io import UnsupportedOperation
-from typing import Any
 
 
 def _shown(text: str) -> str:
@@ -30,9 +29,9 @@ class HyperchunkError(Exception):
     def __str__(self) -> str:
         return _shown(super().__str__())
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         if not isinstance(self, OSError) or self.errno is None:
-            plain: tuple[Any, ...] = Exception.__reduce__(self)  # type: ignore[assignment]
+            plain: tuple[object, ...] = Exception.__reduce__(self)  # type: ignore[assignment]
             return plain
         return of_system, (str(self), self.errno, self.filename, type(self).__name__)
 
@@ -234,7 +233,7 @@ def _joined(first: type[HyperchunkError], second: type[Exception]) -> type[Hyper
     return _JOINED.setdefault((first, second), type(first.__name__, (first, second), members))
 
 
-def _reduce(self: HyperchunkError) -> tuple[Any, ...]:
+def _reduce(self: HyperchunkError) -> tuple[object, ...]:
     first, second = type(self).__bases__
     return also, (first(*self.args), second)
 

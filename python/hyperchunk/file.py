@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self, Unpack
 
 from hyperchunk import _core
 from hyperchunk._printable import printable
@@ -16,25 +16,25 @@ from hyperchunk.group import Group
 from hyperchunk.likeness import class_of_h5py
 from hyperchunk.objects import Opened, Recipe
 from hyperchunk.sources import source_of
-
-# Options of h5py that tune libhdf5's caches and change nothing in a file.
-_TUNING = frozenset(
-    (
-        "rdcc_nslots",
-        "rdcc_nbytes",
-        "rdcc_w0",
-        "page_buf_size",
-        "min_meta_keep",
-        "min_raw_keep",
-        "meta_block_size",
-        "block_size",
-    )
+from hyperchunk.suggestions import unexpected_keyword
+from hyperchunk.typing import (
+    CacheOptions,
+    CreateOptions,
+    DatasetOptions,
+    FileName,
+    NetworkOptions,
+    NewFileOptions,
+    OpenOptions,
+    PathLike,
+    StorageOptions,
 )
+
 # Options of h5py for new files, without effect on others.
 _OF_NEW_FILES = frozenset(
     (
         "track_order",
         "track_times",
+        "fs_strategy",
         "fs_persist",
         "fs_threshold",
         "fs_page_size",
@@ -56,61 +56,79 @@ _LOCKING = {
 _DRIVERS = (None, "sec2", "stdio", "core", "fileobj", "direct", "windows")
 
 
-class File(Group):
-    """An HDF5 file, and its root group.
-
-    `name` is a path; a URL (``s3://bucket/key``, ``gs://…``, ``az://…``, ``https://…``); a file-like object, also of
-    fsspec; a pair of an fsspec file system or an obstore store and a path in it.
-
-    Options:
-
-    - `storage_options`: access to a store: ``endpoint``, ``region``, ``key``, ``secret``, ``token``, ``anonymous``,
-      ``allow_http`` and every other option of the store.
-    - `network`: tuning of requests: ``timeout``, ``connect_timeout`` and ``retry_timeout`` (seconds), ``retries``,
-      ``concurrency``, ``first_read``, ``block``, ``gap``, ``largest_request`` (bytes), ``over_read`` (a fraction of
-      the bytes needed).
-    - `locking`: locking of a local file while it is open, as in h5py: ``True``, ``False``, ``"best-effort"`` (where
-      the file system supports locks), or None for libhdf5's default, which is ``"best-effort"``. The environment
-      variable ``HDF5_USE_FILE_LOCKING`` takes precedence.
-    - `ignore_locks`: read a file that is locked or marked as open for writing, as after a crash of its writer.
-    - `swmr`: follow a file that is being written in SWMR mode (:meth:`refresh`, :meth:`Dataset.refresh`).
-    - `allow_truncated`: read the existing part of a file that is shorter than it declares.
-    - `threads`: maximum number of decoding threads.
-    - `external`: other files that this one may refer to (links, raw data, sources of virtual datasets): `"anywhere"`,
-      `"beside"` it, or `"never"`.
-    - `index`: location of a sidecar index: `"auto"` (beside a local file, and in the cache folder), `"beside"`,
-      `"never"`, or its path.
-    - `epoch`: commit of a sharded store to read, instead of the newest.
-    - `layouts`: with ``False``, read datasets from their original location, even where another layout costs less
-      (:func:`hyperchunk.restructure`).
-    - `limits`: changes to the limits that protect time and memory against a hostile file, by the names in errors:
-      ``{"visits": 10**9}``.
-
-    h5py's options for libhdf5's caches are checked, and have no effect.
-
-    Example:
-        >>> with hyperchunk.open("s3://bucket/scene.h5", storage_options={"anonymous": True}) as file:  # doctest: +SKIP
-        ...     file["B04"][:100, :100]
-    """
+class _ByMode:
+    """Makes a file for writing if the mode says so. A base class, so that :class:`File` shows its own signature."""
 
     __slots__ = ()
 
-    __class__ = class_of_h5py("File")
-
-    def __new__(cls, name: Any = None, mode: str = "r", *_: Any, **__: Any) -> Self:
-        """Returns a file for writing if the mode says so."""
+    def __new__(cls, name: object = None, mode: str = "r", *_: object, **__: object) -> Self:
         if cls is File and mode in ("w", "w-", "x"):
             from hyperchunk.write.file import WritableFile
 
             return super().__new__(WritableFile)  # type: ignore[return-value]
         return super().__new__(cls)
 
+
+class File(_ByMode, Group):
+    """An HDF5 file, and its root group. With mode ``"w"``, ``"w-"`` or ``"x"`` it is a
+    :class:`hyperchunk.write.file.WritableFile`.
+
+    Args:
+        name: A path; a URL (``s3://bucket/key``, ``gs://…``, ``az://…``, ``https://…``); a file-like object, also of
+            fsspec; a pair of an fsspec file system or an obstore store and a path in it.
+        mode: ``"r"`` for reading, ``"w"`` for a new file, ``"w-"`` or ``"x"`` for a new file that must not exist.
+        driver: h5py's name of the access method: ``"sec2"``, ``"core"`` and others; all read the same.
+        libver: h5py's; for reading, all versions are supported.
+        userblock_size: Size in bytes of the user block that the file must have.
+        swmr: Follow a file that is being written in SWMR mode (:meth:`refresh`, :meth:`Dataset.refresh`).
+        locking: Locking of a local file while it is open, as in h5py: ``True``, ``False``, ``"best-effort"`` (where the
+            file system supports locks), or None for libhdf5's default, which is ``"best-effort"``. The environment
+            variable ``HDF5_USE_FILE_LOCKING`` takes precedence.
+        ignore_locks: Read a file that is locked or marked as open for writing, as after a crash of its writer.
+        allow_truncated: Read the existing part of a file that is shorter than it declares.
+        threads: Maximum number of decoding threads.
+        external: Other files that this one may refer to (links, raw data, sources of virtual datasets): `"anywhere"`,
+            `"beside"` it, or `"never"`.
+        index: Location of a sidecar index: `"auto"` (beside a local file, and in the cache folder), `"beside"`,
+            `"never"`, or its path.
+        epoch: Commit of a sharded store to read, instead of the newest.
+        layouts: With ``False``, read datasets from their original location, even where another layout costs less
+            (:func:`hyperchunk.restructure`).
+        limits: Changes to the limits that protect time and memory against a hostile file, by the names in errors:
+            ``{"visits": 10**9}``.
+        storage_options: Access to a store: ``endpoint``, ``region``, ``key``, ``secret``, ``token``, ``anonymous``,
+            ``allow_http`` and every other option of the store.
+        network: Tuning of requests: ``timeout``, ``connect_timeout`` and ``retry_timeout`` (seconds), ``retries``,
+            ``concurrency``, ``first_read``, ``block``, ``gap``, ``largest_request`` (bytes), ``over_read`` (a fraction
+            of the bytes needed).
+        creation: Options of new files. For an existing one, those of h5py are accepted and have no effect, and neither
+            have its options for libhdf5's caches (``rdcc_nbytes`` and others), whose values are checked.
+
+    Raises:
+        NotFoundError: There is no such file.
+        NotHdf5Error: The file has no HDF5 signature.
+        LockedError: Another program has locked the file, or it is marked as open for writing.
+        UnsupportedError: The mode is ``"a"`` or ``"r+"``.
+        TypeError: An option does not exist.
+
+    Example:
+        >>> with hyperchunk.File("scene.h5", "w") as file:
+        ...     file["B04"] = numpy.zeros((100, 100))
+        >>> with hyperchunk.File("scene.h5", threads=2) as file:
+        ...     file["B04"][:10, :10].shape
+        (10, 10)
+    """
+
+    __slots__ = ()
+
+    __class__ = class_of_h5py("File")
+
     def __init__(
         self,
-        name: Any,
+        name: FileName,
         mode: str = "r",
         driver: str | None = None,
-        libver: Any = None,
+        libver: str | tuple[str, str] | None = None,
         userblock_size: int | None = None,
         swmr: bool = False,
         *,
@@ -119,16 +137,16 @@ class File(Group):
         allow_truncated: bool = False,
         threads: int | None = None,
         external: str = "anywhere",
-        index: str | os.PathLike[str] = "auto",
+        index: PathLike = "auto",
         epoch: int | None = None,
         layouts: bool = True,
         limits: Mapping[str, int] | None = None,
-        storage_options: dict[str, Any] | None = None,
-        network: dict[str, Any] | None = None,
-        **tuning: Any,
+        storage_options: StorageOptions | None = None,
+        network: NetworkOptions | None = None,
+        **creation: Unpack[NewFileOptions],
     ) -> None:
-        _check(name, mode, driver, tuning)
-        options: dict[str, Any] = {
+        _check(name, mode, driver, creation)
+        options: dict[str, object] = {
             "ignore_locks": ignore_locks,
             "allow_truncated": allow_truncated,
             "threads": threads or 0,
@@ -147,10 +165,10 @@ class File(Group):
             options["limits"] = dict(limits)
         source = source_of(name)
         if source is not None:
-            options["network"] = network or {}
+            options["network"] = dict(network or {})
             recipe = Recipe(repr(name), "fileobj", options, source)
-        elif is_url(path := os.fsdecode(name)):
-            options["network"] = (network or {}) | {"store": store_options(storage_options or {})}
+        elif is_url(path := path_of(name)):
+            options["network"] = network_options(network, storage_options)
             recipe = Recipe(path, "network", options)
         elif storage_options or network:
             raise TypeError(f"storage_options and network are for files over a network, not for {path!r}")
@@ -170,27 +188,67 @@ class File(Group):
             )
 
     @classmethod
-    def from_bytes(cls, data: bytes | bytearray | memoryview, name: str = "<bytes>", **options: Any) -> Self:
-        """Opens a file image in memory. `options` as for opening a file."""
-        known = {
-            "ignore_locks": False,
-            "allow_truncated": False,
-            "threads": 0,
-            "external": "anywhere",
-            "index": "never",
-            "limits": {},
+    def from_bytes(
+        cls,
+        data: bytes | bytearray | memoryview,
+        name: str = "<bytes>",
+        *,
+        ignore_locks: bool = False,
+        allow_truncated: bool = False,
+        threads: int | None = None,
+        external: str = "anywhere",
+        index: PathLike = "never",
+        limits: Mapping[str, int] | None = None,
+    ) -> Self:
+        """Opens a file image in memory.
+
+        Args:
+            data: The bytes of the file.
+            name: Name in messages.
+            ignore_locks, allow_truncated, threads, external, index, limits: As for opening a file.
+
+        Raises:
+            NotHdf5Error: The bytes have no HDF5 signature.
+
+        Example:
+            >>> with hyperchunk.open("image.h5", "w", driver="core") as file:
+            ...     file["x"] = [1, 2, 3]
+            ...     file.flush()
+            ...     image = file.getbuffer()
+            >>> hyperchunk.File.from_bytes(image)["x"][:].tolist()
+            [1, 2, 3]
+        """
+        options: dict[str, object] = {
+            "ignore_locks": ignore_locks,
+            "allow_truncated": allow_truncated,
+            "threads": threads or 0,
+            "external": external,
+            "index": os.fspath(index),
+            "limits": dict(limits or {}),
         }
-        if unknown := set(options) - set(known):
-            raise TypeError(f"from_bytes() got an unexpected keyword argument {sorted(unknown)[0]!r}")
-        return cls._of(_from_bytes(bytes(data), name, "core", known | options))
+        return cls._of(_from_bytes(bytes(data), name, "core", options))
 
     @classmethod
-    def in_memory(cls, file_image: bytes | None = None, **_: Any) -> File:
-        """Alias of :meth:`from_bytes` under h5py's name; without bytes, creates a new file in memory."""
+    def in_memory(cls, file_image: bytes | None = None, **options: Unpack[CreateOptions]) -> File:
+        """Creates a new file in memory, or opens a file image: :meth:`from_bytes` under h5py's name.
+
+        Args:
+            file_image: The bytes of a file; without them, the file is new.
+            options: Options of a new file. They have no effect on an image, and h5py's ``block_size`` has none at all.
+
+        Example:
+            >>> with hyperchunk.File.in_memory() as file:
+            ...     file["x"] = [1, 2, 3]
+            ...     file["x"].shape
+            (3,)
+        """
+        if unknown := set(options) - CreateOptions.__optional_keys__:
+            raise unexpected_keyword("in_memory", unknown, CreateOptions.__optional_keys__)
         if not file_image:
             from hyperchunk.write.file import WritableFile
 
-            return WritableFile("<memory>", driver="core")
+            options["driver"] = "core"
+            return WritableFile("<memory>", **options)
         return cls.from_bytes(file_image)
 
     @classmethod
@@ -247,7 +305,14 @@ class File(Group):
         return core.index[0] if isinstance(core, _core.File) else None
 
     def stats(self) -> Stats | None:
-        """Network statistics of this file until now; None for local files."""
+        """Network statistics of this file until now; None for local files.
+
+        Example:
+            >>> with hyperchunk.open("a.h5", "w") as file:
+            ...     file["x"] = 1
+            >>> hyperchunk.open("a.h5").stats() is None
+            True
+        """
         core = self._opened.need()
         found = core.counters if isinstance(core, _core.File) else None
         return None if found is None else Stats(*found)
@@ -275,7 +340,7 @@ class File(Group):
     ) -> None:
         self.close()
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _reopen, (type(self), self._opened.portable())
 
     def __repr__(self) -> str:
@@ -320,10 +385,25 @@ def is_url(name: str) -> bool:
     return _URL.match(name) is not None
 
 
-def store_options(options: dict[str, Any]) -> list[tuple[str, str]]:
+def path_of(name: FileName) -> str:
+    """Returns a path or URL as text.
+
+    Raises:
+        TypeError: `name` is neither.
+    """
+    return os.fsdecode(name)  # type: ignore[arg-type]
+
+
+def network_options(network: NetworkOptions | None, store: StorageOptions | None) -> dict[str, object]:
+    """Returns `_core`'s options for a URL."""
+    return {**(network or {}), "store": store_options(store or {})}
+
+
+def store_options(options: StorageOptions) -> list[tuple[str, str]]:
     """Converts a store's options to text, under the names that `_core` knows; `client_kwargs` as in fsspec."""
-    flat = {**options, **options.get("client_kwargs", {})}
-    flat.pop("client_kwargs", None)
+    flat = dict(options)
+    if isinstance(of_client := flat.pop("client_kwargs", None), Mapping):
+        flat |= of_client
     found = []
     for name, value in flat.items():
         if value is None:
@@ -333,15 +413,10 @@ def store_options(options: dict[str, Any]) -> list[tuple[str, str]]:
     return found
 
 
-def _check(name: Any, mode: str, driver: str | None, tuning: dict[str, Any]) -> None:
+def _check(name: FileName, mode: str, driver: str | None, creation: NewFileOptions) -> None:
     if mode not in _MODES:
         raise ValueError("Invalid mode; must be one of r, r+, w, w-, x, a")
-    if (
-        mode == "r+"
-        and source_of(name) is None
-        and not is_url(os.fsdecode(name))
-        and not Path(os.fsdecode(name)).exists()
-    ):
+    if mode == "r+" and source_of(name) is None and not is_url(path_of(name)) and not Path(path_of(name)).exists():
         return  # missing: reported when the file is opened
     if mode != "r":
         raise UnsupportedError(
@@ -350,28 +425,21 @@ def _check(name: Any, mode: str, driver: str | None, tuning: dict[str, Any]) -> 
         )
     if driver not in _DRIVERS:
         raise ValueError(f"Unknown driver type {driver!r}")
-    if tuning.get("fs_strategy"):
+    if creation.get("fs_strategy"):
         raise ValueError("Unable to set file space strategy of an existing file")
-    check_tuning({name: value for name, value in tuning.items() if name not in _OF_NEW_FILES | {"fs_strategy"}})
+    if unknown := set(creation) - CacheOptions.__optional_keys__ - _OF_NEW_FILES:
+        raise unexpected_keyword("File", unknown, OpenOptions.__optional_keys__)
+    check_cache(creation)
 
 
-def check_tuning(tuning: dict[str, Any]) -> None:
-    """Checks names and values of h5py's tuning options for libhdf5."""
-    if tuning.get("locking") not in _LOCKING:
-        raise ValueError(f"Unsupported locking value: {tuning['locking']!r}")
-    if unknown := set(tuning) - _TUNING:
-        raise TypeError(f"File() got an unexpected keyword argument {sorted(unknown)[0]!r}")
-    check_cache(tuning)
-
-
-def check_cache(tuning: dict[str, Any]) -> None:
+def check_cache(options: CacheOptions | DatasetOptions) -> None:
     """Checks the values of h5py's options for libhdf5's chunk cache."""
-    w0 = tuning.get("rdcc_w0")
+    w0 = options.get("rdcc_w0")
     if w0 is not None and not 0 <= w0 <= 1:
         raise ValueError(f"rdcc_w0 must be between 0 and 1, not {w0}")
-    for name in ("rdcc_nbytes", "rdcc_nslots"):
-        if tuning.get(name) is not None and tuning[name] < 0:
-            raise ValueError(f"{name} must not be negative: {tuning[name]}")
+    for name, number in (("rdcc_nbytes", options.get("rdcc_nbytes")), ("rdcc_nslots", options.get("rdcc_nslots"))):
+        if number is not None and number < 0:
+            raise ValueError(f"{name} must not be negative: {number}")
 
 
 def locking_of(locking: bool | str | None) -> str:
@@ -390,12 +458,23 @@ def open_core(recipe: Recipe) -> _core.File:
     return _core.File.open(recipe.filename, **recipe.options)
 
 
-def _from_bytes(data: bytes, name: str, driver: str, options: dict[str, Any]) -> Opened:
+def _from_bytes(data: bytes, name: str, driver: str, options: dict[str, object]) -> Opened:
     return Opened(_core.File.from_bytes(data, **options), Recipe(name, driver, options))
 
 
-def is_hdf5(fname: str | bytes | os.PathLike[str]) -> bool:
-    """True if there is a file with an HDF5 signature."""
+def is_hdf5(fname: PathLike | bytes) -> bool:
+    """Returns whether there is a file with an HDF5 signature.
+
+    Args:
+        fname: Path or URL.
+
+    Raises:
+        ReadError: The server of a URL cannot be reached.
+
+    Example:
+        >>> hyperchunk.is_hdf5("missing.h5")
+        False
+    """
     try:
         File(fname, ignore_locks=True, allow_truncated=True)
     except (NotHdf5Error, NotFoundError):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Literal, TypeVar, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -25,9 +25,14 @@ from hyperchunk.links import ExternalLink, HardLink, SoftLink, UserLink
 from hyperchunk.objects import AnyObject, HLObject, MappingHDF5, Opened, encode, read_only
 from hyperchunk.references import Reference
 from hyperchunk.suggestions import few, suggestion
+from hyperchunk.typing import Cells, Compounds, DatasetOptions, Enums, Half, Index, Member, Rows, Strings, Values
 
 if TYPE_CHECKING:
-    from hyperchunk.arrow.table import Cells, Compounds, Enums, Half, Strings, Table
+    from hyperchunk.arrow.table import Table
+    from hyperchunk.batches import Wanted
+    from hyperchunk.dtypes import Description
+
+R = TypeVar("R")
 
 Link = HardLink | SoftLink | ExternalLink | UserLink
 
@@ -38,14 +43,14 @@ _FEW = 1000
 _HARD, _SOFT, _EXTERNAL = range(3)
 
 
-class Group(HLObject, MappingHDF5):
+class Group(HLObject, MappingHDF5[Member]):
     """A group: a mapping of names to objects. A name may be a path, relative or from the root."""
 
     __slots__ = ()
 
     __class__ = class_of_h5py("Group")
 
-    def __getitem__(self, name: str | bytes | Reference) -> Any:
+    def __getitem__(self, name: str | bytes | Reference) -> Member:
         if isinstance(name, Reference):
             return self._referred(name)
         if not isinstance(name, str | bytes):
@@ -80,7 +85,7 @@ class Group(HLObject, MappingHDF5):
             at, here = found, f"{here.rstrip('/')}/{part.decode('utf-8', 'replace')}"
         return ""
 
-    def _member(self, name: str | bytes) -> Any:
+    def _member(self, name: str | bytes) -> Member:
         """Returns the object of a name."""
         path = encode(name)
         self._opened.need()
@@ -130,14 +135,31 @@ class Group(HLObject, MappingHDF5):
         return "/".join([here, *parts]) or "/"
 
     @overload
-    def get(self, name: str | bytes | Reference, default: Any = None) -> Any: ...
+    def get(self, name: str | bytes | Reference, default: object = None) -> Member: ...
     @overload
-    def get(self, name: str | bytes, default: Any = None, *, getclass: bool = False, getlink: Literal[True]) -> Any: ...
+    def get(
+        self, name: str | bytes, default: object = None, getclass: Literal[False] = False, *, getlink: Literal[True]
+    ) -> Link: ...
     @overload
-    def get(self, name: str | bytes, default: Any = None, getclass: bool = False, getlink: bool = False) -> Any: ...
-    def get(self, name: Any, default: Any = None, getclass: bool = False, getlink: bool = False, **_: Any) -> Any:
-        """Returns the object of a name, or `default`; with `getclass` its class, with `getlink` the link, with both
-        the class of the link.
+    def get(
+        self, name: str | bytes | Reference, default: object = None, getclass: bool = False, getlink: bool = False
+    ) -> Member: ...
+    def get(
+        self, name: str | bytes | Reference, default: object = None, getclass: bool = False, getlink: bool = False
+    ) -> Member:
+        """Returns the object of a name, without an error if it does not exist.
+
+        Args:
+            name: Path, relative to this group or from the root; or a reference.
+            default: Result if there is no object of that name.
+            getclass: Return the class of the object, or of the link.
+            getlink: Return the link: a :class:`HardLink`, :class:`SoftLink` or :class:`ExternalLink`.
+
+        Example:
+            >>> with hyperchunk.open("a.h5", "w") as file:
+            ...     file["x"] = 1
+            ...     file.get("x", getclass=True).__name__, file.get("y")
+            ('Dataset', None)
         """
         if not getclass and not getlink:
             if not isinstance(name, str | bytes):
@@ -146,6 +168,8 @@ class Group(HLObject, MappingHDF5):
                 return self._member(name)
             except ObjectNotFoundError:
                 return default
+        if isinstance(name, Reference):
+            raise TypeError("getclass and getlink are for names, not for references")
         if name not in self:
             return default
         if not getlink:
@@ -171,7 +195,7 @@ class Group(HLObject, MappingHDF5):
             core.prefetch(self._object, attributes=False, depth=1)
         return iter(names)
 
-    def _pairs(self, backwards: bool) -> Iterator[tuple[str, Any]]:
+    def _pairs(self, backwards: bool) -> Iterator[tuple[str, Member]]:
         core = self._opened.need()
         core.prefetch(self._object, attributes=True, depth=1)
         links = self._object.links()
@@ -189,44 +213,74 @@ class Group(HLObject, MappingHDF5):
         return self._object.has_link(path)
 
     def prefetch(self, *, attributes: bool = True, depth: int | None = None) -> None:
-        """Fetches the structure of all objects below this group, at most `depth` groups deep, and their attributes,
-        so that later access needs no requests. In a file over a network this takes one round trip per level; in other
-        files it does nothing. The cache is the process's, not the group's
-        (:func:`hyperchunk.set_metadata_cache_bytes`).
+        """Fetches the structure of all objects below this group, so that later access needs no requests. In a file
+        over a network this takes one round trip per level; in other files it does nothing. The cache is the process's,
+        not the group's (:func:`hyperchunk.set_metadata_cache_bytes`).
+
+        Args:
+            attributes: Fetch the attributes, too.
+            depth: Maximum number of levels; None for all.
+
+        Example:
+            >>> hyperchunk.open("s3://bucket/scene.h5").prefetch(depth=2)  # doctest: +SKIP
         """
         self._opened.need().prefetch(self._object, attributes=attributes, depth=depth)
 
-    def read_many(self, wanted: Any) -> Any:
+    @overload
+    def read_many(self, wanted: Mapping[str, Index]) -> dict[str, Values]: ...
+    @overload
+    def read_many(self, wanted: Sequence[Wanted]) -> list[Values]: ...
+    def read_many(self, wanted: Mapping[str, Index] | Sequence[Wanted]) -> dict[str, Values] | list[Values]:
         """Reads from several datasets in one batch: their chunks are located, fetched and decoded together.
 
-        `wanted` maps paths (from here) to indices, as in ``{"lat": np.s_[100:200], "lon": ...}``, and the result maps
-        the same paths to arrays; or it is a list of paths, datasets and pairs with indices, and so is the result.
+        Args:
+            wanted: Indices by the paths of datasets from here; or a list of paths, datasets and pairs with indices.
 
-        >>> with hyperchunk.open("s3://bucket/granule.h5") as f:  # doctest: +SKIP
-        ...     found = f.read_many({"gt1l/heights/h_ph": ..., "gt1r/heights/h_ph": np.s_[:1000]})
+        Returns:
+            Arrays by the same paths; or a list of them.
 
-        Raises the errors of reading them one after another."""
+        Raises:
+            KeyError: There is no such dataset.
+            TypeError: A path leads to another object.
+
+        Example:
+            >>> with hyperchunk.open("a.h5", "w") as file:
+            ...     file["lat"], file["lon"] = numpy.arange(3), numpy.arange(3)
+            >>> with hyperchunk.open("a.h5") as file:
+            ...     found = file.read_many({"lat": ..., "lon": numpy.s_[:2]})
+            >>> found["lon"].tolist()
+            [0, 1]
+        """
         from hyperchunk.batches import read_many
 
         return read_many(self, wanted)
 
-    def read_many_future(self, wanted: Any) -> Future[Any]:
+    @overload
+    def read_many_future(self, wanted: Mapping[str, Index]) -> Future[dict[str, Values]]: ...
+    @overload
+    def read_many_future(self, wanted: Sequence[Wanted]) -> Future[list[Values]]: ...
+    def read_many_future(self, wanted: Mapping[str, Index] | Sequence[Wanted]) -> Future[Values]:
         """Does :meth:`read_many` in the background."""
         from hyperchunk.batches import submit
 
-        return submit(self.read_many, wanted)
+        return submit(lambda wanted: self.read_many(wanted), wanted)
 
-    async def read_many_async(self, wanted: Any) -> Any:
+    @overload
+    async def read_many_async(self, wanted: Mapping[str, Index]) -> dict[str, Values]: ...
+    @overload
+    async def read_many_async(self, wanted: Sequence[Wanted]) -> list[Values]: ...
+    async def read_many_async(self, wanted: Mapping[str, Index] | Sequence[Wanted]) -> dict[str, Values] | list[Values]:
         """Does :meth:`read_many` as a coroutine of asyncio."""
         from asyncio import wrap_future
 
-        return await wrap_future(self.read_many_future(wanted))
+        found: Future[Values] = self.read_many_future(wanted)
+        return await wrap_future(found)
 
     def table(
         self,
         path: str = ".",
         columns: Sequence[str] | None = None,
-        rows: slice | tuple[int, int] | range | None = None,
+        rows: Rows | None = None,
         *,
         cells: Cells | None = None,
         strings: Strings | None = None,
@@ -236,48 +290,91 @@ class Group(HLObject, MappingHDF5):
         mapped: bool = True,
         batch_rows: int | None = None,
     ) -> Table:
-        """Returns a table over the data of a group or a dataset (by default, this group) for Apache Arrow; pyarrow,
-        polars, pandas and DuckDB accept it directly.
+        """Returns a table over the data of a group or a dataset for Apache Arrow; pyarrow, polars, pandas and DuckDB
+        accept it directly. Nothing is read before values are requested.
 
-        Columns are the group's datasets with at least one dimension, which must be of equal length (the first
-        dimension counts rows), in creation order if it is tracked, else by name. An attribute ``h5.table`` of the
-        group, a list of names, overrides that; so do the conventions of pandas, PyTables, vaex, AnnData and NeXus
-        (``NXdata``). The columns of a compound dataset are its members. `columns` are names, or paths of datasets
-        relative to the group; `rows` is a slice. Nothing is read before values are requested.
+        Columns are the group's datasets with at least one dimension, which must be of equal length (the first dimension
+        counts rows), in creation order if it is tracked, else by name. An attribute ``h5.table`` of the group, a list
+        of names, overrides that; so do the conventions of pandas, PyTables, vaex, AnnData and NeXus (``NXdata``). The
+        columns of a compound dataset are its members.
 
-        - `cells`: multi-dimensional cells as ``"tensor"`` (``arrow.fixed_shape_tensor``, the default) or ``"list"``
-          (lists of fixed size).
-        - `strings`: ``"text"`` (without padding), or ``"stored"`` bytes.
-        - `half`: 16-bit floats as they are, or as ``"float32"`` (DuckDB has no 16-bit floats).
-        - `enums`: ``"values"``, or a ``"dictionary"`` of names.
-        - `compounds`: ``"columns"``, or one ``"struct"``.
-        - `mapped`: whether a local file may be mapped, so that nothing is copied; if another process truncates it,
-          this process is killed.
-        - `batch_rows`: maximum number of rows in a batch.
+        Args:
+            path: Path of a group or a dataset; by default, this group.
+            columns: Names of columns, or paths of datasets relative to the group; by default all.
+            rows: A slice, a range, or the first row and the end (exclusive); by default all.
+            cells: Multi-dimensional cells as ``"tensor"`` (``arrow.fixed_shape_tensor``, the default) or ``"list"``
+                (lists of fixed size).
+            strings: ``"text"`` (without padding), or ``"stored"`` bytes.
+            half: 16-bit floats as they are, or as ``"float32"`` (DuckDB has no 16-bit floats).
+            enums: ``"values"``, or a ``"dictionary"`` of names.
+            compounds: ``"columns"``, or one ``"struct"``.
+            mapped: Whether a local file may be mapped, so that nothing is copied; if another process truncates it, this
+                process is killed.
+            batch_rows: Maximum number of rows in a batch.
 
-        >>> duckdb.sql("select avg(x) from t where px > 32")  # with t = file.table("/Timestep_0") # doctest: +SKIP
+        Raises:
+            KeyError: There is no object of that path.
+            InvalidError: Columns have different lengths.
+            UnsupportedError: The file is being written.
+
+        Example:
+            >>> with hyperchunk.open("particles.h5", "w") as file:
+            ...     file["step/x"], file["step/px"] = numpy.arange(5.0), numpy.arange(5)
+            >>> with hyperchunk.open("particles.h5") as file:
+            ...     file.table("step", ["x"], rows=slice(1, 3))
+            <hyperchunk.Table: 2 rows of (x: Float64)>
         """
-        from hyperchunk.arrow import table_of
+        from hyperchunk.arrow import as_table
 
-        conversion = {"cells": cells, "strings": strings, "half": half, "enums": enums, "compounds": compounds}
         found = self if path == "." else self[path]
-        return table_of(found, columns, rows, mapped=mapped, batch_rows=batch_rows, **conversion)
+        return as_table(
+            found,
+            columns,
+            rows,
+            mapped=mapped,
+            batch_rows=batch_rows,
+            cells=cells,
+            strings=strings,
+            half=half,
+            enums=enums,
+            compounds=compounds,
+        )
 
-    def visit(self, func: Callable[[str], Any]) -> Any:
-        """Calls `func` with the path of each object below this group, once for each; stops at the first result that
-        is not None, and returns it. Does not follow soft and external links.
+    def visit(self, func: Callable[[str], R | None]) -> R | None:
+        """Calls a function with the path of each object below this group, once for each. Does not follow soft and
+        external links.
+
+        Args:
+            func: Called with the path from here. A result that is not None ends the visit.
+
+        Returns:
+            The last result of `func`.
+
+        Example:
+            >>> with hyperchunk.open("a.h5", "w") as file:
+            ...     file["g/x"] = 1
+            ...     file.visit(print)
+            g
+            g/x
         """
         return self._visit(lambda name, _: func(name))
 
-    def visititems(self, func: Callable[[str, Any], Any]) -> Any:
-        """Like :meth:`visit`, with the objects."""
+    def visititems(self, func: Callable[[str, Member], R | None]) -> R | None:
+        """Like :meth:`visit`, with the objects.
+
+        Example:
+            >>> with hyperchunk.open("a.h5", "w") as file:
+            ...     file["g/x"] = [1, 2]
+            ...     file.visititems(lambda name, found: getattr(found, "shape", None))
+            (2,)
+        """
         return self._visit(lambda name, address: func(name, self._below(name, address)))
 
     def _below(self, name: str, address: int) -> HLObject:
         path = self._join(name)
         return wrap(self._opened, self._opened.need().object(address, path), path)
 
-    def _visit(self, func: Callable[[str, int], Any]) -> Any:
+    def _visit(self, func: Callable[[str, int], R | None]) -> R | None:
         seen = {self._object.address}
         for name, target, _ in self._walk(lambda target: target[1] not in seen):
             if target[0] == _HARD and target[1] not in seen:
@@ -286,7 +383,7 @@ class Group(HLObject, MappingHDF5):
                     return result
         return None
 
-    def _walk(self, enter: Callable[[tuple[Any, ...]], bool]) -> Iterator[tuple[str, tuple[Any, ...], bool]]:
+    def _walk(self, enter: Callable[[Description], bool]) -> Iterator[tuple[str, Description, bool]]:
         """Iterates over all links below this group, by name and in pre-order; `enter` decides whether to descend into
         a group.
         """
@@ -309,20 +406,20 @@ class Group(HLObject, MappingHDF5):
             if below is not None:
                 waiting.append((f"{path}/", iter(below.links(by_name=True))))
 
-    def visit_links(self, func: Callable[[str], Any]) -> Any:
+    def visit_links(self, func: Callable[[str], R | None]) -> R | None:
         """Calls `func` with the path of each link below this group; stops at the first result that is not None, and
         returns it.
         """
         return self._visit_links(lambda name, _: func(name))
 
-    def visititems_links(self, func: Callable[[str, Link], Any]) -> Any:
+    def visititems_links(self, func: Callable[[str, Link], R | None]) -> R | None:
         """Like :meth:`visit_links`, with the links."""
         return self._visit_links(lambda name, target: func(name, _link_of(target)))
 
-    def _visit_links(self, func: Callable[[str, tuple[Any, ...]], Any]) -> Any:
+    def _visit_links(self, func: Callable[[str, Description], R | None]) -> R | None:
         entered = {self._object.address}
 
-        def enter(target: tuple[Any, ...]) -> bool:
+        def enter(target: Description) -> bool:
             new = target[1] not in entered
             entered.add(target[1])
             return new
@@ -340,8 +437,8 @@ class Group(HLObject, MappingHDF5):
 
     def copy(
         self,
-        source: Any,
-        dest: Any,
+        source: HLObject | str | bytes,
+        dest: HLObject | str | bytes,
         name: str | bytes | None = None,
         shallow: bool = False,
         expand_soft: bool = False,
@@ -349,29 +446,59 @@ class Group(HLObject, MappingHDF5):
         expand_refs: bool = False,
         without_attrs: bool = False,
     ) -> None:
-        """Copies an object and everything below it: `source` is an object, of any open file, or a path relative to
-        this group; `dest` is a group of a file that is being written or, if this is one, a path relative to it. The
-        copy gets `name`, or the name of the source.
+        """Copies an object and everything below it. Chunks are copied in their stored form. References become null in
+        another file, and keep their targets in the same one.
 
-        Chunks are copied in their stored form. `shallow` copies a group with its members, but nothing below them;
-        `expand_soft` and `expand_external` replace links by copies of their targets; `without_attrs` omits
-        attributes. References become null in another file, and keep their targets in the same one.
+        Args:
+            source: An object, of any open file, or a path relative to this group.
+            dest: A group of a file that is being written or, if this is one, a path relative to it.
+            name: Name in the group `dest`; by default the name of the source.
+            shallow: Copy a group with its members, but nothing below them.
+            expand_soft, expand_external: Replace links by copies of their targets.
+            expand_refs: h5py's; only False is supported.
+            without_attrs: Omit attributes.
+
+        Raises:
+            SourceNotFoundError: There is no such object.
+            NameExistsError: An object of the new name exists.
+            ReadOnlyError: `dest` is not being written.
+
+        Example:
+            >>> with hyperchunk.open("a.h5", "w") as file:
+            ...     file["x"] = [1, 2]
+            >>> with hyperchunk.open("a.h5") as source, hyperchunk.open("b.h5", "w") as file:
+            ...     source.copy("x", file, "y")
+            ...     file["y"][:].tolist()
+            [1, 2]
         """
         from hyperchunk.write.copying import copy
 
         if expand_refs:
             raise UnsupportedError("expand_refs: objects that references lead to are not copied with them")
+        found: HLObject
         try:
             found = source if isinstance(source, HLObject) else self[source]
         except ObjectNotFoundError as error:
             raise SourceNotFoundError(str(error)) from None
-        into = isinstance(dest, HLObject)
-        called = (name if name is not None else (found.name or "").rpartition("/")[2]) if into else dest
+        into: HLObject = self
+        if isinstance(dest, HLObject):
+            into, called = dest, name if name is not None else (found.name or "").rpartition("/")[2]
+        else:
+            called = dest
         links = (expand_soft, expand_external)
-        copy(found, dest if into else self, called, shallow=shallow, follow=links, attributes=not without_attrs)
+        copy(found, into, called, shallow=shallow, follow=links, attributes=not without_attrs)
 
     def require_group(self, name: str | bytes) -> Group:
-        """Returns the group of that name, and creates it if necessary."""
+        """Returns the group of a name, and creates it if it does not exist.
+
+        Raises:
+            TypeError: Another object has that name.
+
+        Example:
+            >>> with hyperchunk.open("a.h5", "w") as file:
+            ...     file.require_group("g") == file.require_group("g")
+            True
+        """
         if name not in self:
             made: Group = self.create_group(name)
             return made
@@ -381,9 +508,30 @@ class Group(HLObject, MappingHDF5):
         return found
 
     def require_dataset(
-        self, name: str | bytes, shape: int | tuple[int, ...], dtype: npt.DTypeLike, exact: bool = False, **options: Any
+        self,
+        name: str | bytes,
+        shape: int | tuple[int, ...],
+        dtype: npt.DTypeLike,
+        exact: bool = False,
+        **options: Unpack[DatasetOptions],
     ) -> Dataset:
-        """Returns the dataset of that name, and creates it if necessary. `exact` requires the same dtype."""
+        """Returns the dataset of a name, and creates it if it does not exist.
+
+        Args:
+            name: Path of the dataset.
+            shape: Extent that it must have.
+            dtype: Dtype that can be cast safely to its dtype.
+            exact: Require the same dtype.
+            options: As for ``create_dataset``.
+
+        Raises:
+            TypeError: Another object has that name, or the dataset has another shape or dtype.
+
+        Example:
+            >>> with hyperchunk.open("a.h5", "w") as file:
+            ...     file.require_dataset("x", (3,), "f4").shape
+            (3,)
+        """
         if name not in self:
             made: Dataset = self.create_dataset(name, shape, dtype, **options)
             return made
@@ -416,7 +564,7 @@ def wrap(opened: Opened, found: AnyObject, name: str | None) -> HLObject:
     return (opened.classes or CLASSES)[found.kind](opened, found, name)
 
 
-def _link_of(target: tuple[Any, ...]) -> Link:
+def _link_of(target: Description) -> Link:
     if target[0] == _HARD:
         return HardLink()
     if target[0] == _SOFT:

@@ -24,16 +24,15 @@ Source: SlideRule's public interface of H5Coro, and *H5Coro* (SlideRule, 2021).
 from __future__ import annotations
 
 from concurrent.futures import Future
-from typing import Any, NamedTuple
+from typing import NamedTuple, Unpack
 
 import numpy as np
-import numpy.typing as npt
 
 from hyperchunk.batches import submit
 from hyperchunk.dataset import Dataset
-from hyperchunk.dtypes import Dtype
 from hyperchunk.exceptions import InvalidError
 from hyperchunk.file import File
+from hyperchunk.typing import Array, Dtype, FileName, OpenOptions
 
 ALL_ROWS = -1
 ALL_COLS = -1
@@ -49,7 +48,7 @@ class Info(NamedTuple):
     #: Size of all elements in bytes.
     datasize: int
     #: The elements; None if only metadata were requested.
-    data: npt.NDArray[Any] | None
+    data: Array | None
     #: Dtype of the elements.
     datatype: Dtype
     #: Number of rows: the length of the dataset's first dimension.
@@ -59,23 +58,37 @@ class Info(NamedTuple):
 
 
 def read(
-    resource: Any,
+    resource: FileName | File,
     dataset: str,
     column: int = ALL_COLS,
     start_row: int = 0,
     row_count: int = ALL_ROWS,
     *,
     metadata_only: bool = False,
-    **options: Any,
+    **options: Unpack[OpenOptions],
 ) -> Info:
-    """Reads `row_count` rows of a dataset from `start_row` on, all columns or one.
+    """Reads rows of a dataset, all columns or one.
 
-    `resource` is a URL, a path or an open file; `options` are as for :func:`hyperchunk.open`.
+    Args:
+        resource: A URL, a path or an open file.
+        dataset: Path of the dataset.
+        column: Number of the column, or `ALL_COLS`.
+        start_row: First row.
+        row_count: Number of rows, or `ALL_ROWS`.
+        metadata_only: Read no elements.
+        options: As for :func:`hyperchunk.open`.
 
-    >>> read("granule.h5", "gt1l/heights/h_ph", start_row=100, row_count=10).data  # doctest: +SKIP
+    Raises:
+        InvalidError: Rows or columns do not exist.
+        NotFoundError: There is no such file.
+        KeyError: There is no such dataset.
 
-    Raises :class:`hyperchunk.exceptions.InvalidError` for missing rows or columns, and the errors of opening and
-    reading.
+    Example:
+        >>> with hyperchunk.open("granule.h5", "w") as file:
+        ...     file["gt1l/heights/h_ph"] = numpy.arange(200.0)
+        >>> found = hyperchunk.h5coro.read("granule.h5", "gt1l/heights/h_ph", start_row=100, row_count=2)
+        >>> found.data.tolist(), found.numrows
+        ([100.0, 101.0], 200)
     """
     if isinstance(resource, File):
         return _read(resource, dataset, column, start_row, row_count, metadata_only)
@@ -83,9 +96,29 @@ def read(
         return _read(file, dataset, column, start_row, row_count, metadata_only)
 
 
-def readp(resource: Any, dataset: str, *args: Any, **options: Any) -> Future[Info]:
-    """Does :func:`read` in the background."""
-    return submit(lambda _: read(resource, dataset, *args, **options), None)
+def readp(
+    resource: FileName | File,
+    dataset: str,
+    column: int = ALL_COLS,
+    start_row: int = 0,
+    row_count: int = ALL_ROWS,
+    *,
+    metadata_only: bool = False,
+    **options: Unpack[OpenOptions],
+) -> Future[Info]:
+    """Does :func:`read` in the background.
+
+    Example:
+        >>> with hyperchunk.open("granule.h5", "w") as file:
+        ...     file["h_ph"] = numpy.arange(10.0)
+        >>> hyperchunk.h5coro.readp("granule.h5", "h_ph", row_count=2).result().data.tolist()
+        [0.0, 1.0]
+    """
+
+    def work(name: str) -> Info:
+        return read(resource, name, column, start_row, row_count, metadata_only=metadata_only, **options)
+
+    return submit(work, dataset)
 
 
 def _read(file: File, name: str, column: int, start: int, count: int, metadata_only: bool) -> Info:
@@ -98,7 +131,7 @@ def _read(file: File, name: str, column: int, start: int, count: int, metadata_o
         raise InvalidError(f"rows {start} to {end} of {rows} (object {name}, file {file.filename})")
     if column != ALL_COLS and not (0 <= column < columns and found.ndim > 1):
         raise InvalidError(f"column {column} of {columns} (object {name}, file {file.filename})")
-    index: tuple[Any, ...] = (slice(start, end),) if column == ALL_COLS else (slice(start, end), column)
+    index: tuple[slice | int, ...] = (slice(start, end),) if column == ALL_COLS else (slice(start, end), column)
     elements = (end - start) * int(np.prod(found.shape[len(index) :], dtype=np.int64))
     data = None if metadata_only else np.asarray(found[(*index, ...) if found.ndim > len(index) else index])
     size = found.dtype.itemsize

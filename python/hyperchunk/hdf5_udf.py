@@ -11,9 +11,9 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Self, cast
 
 from hyperchunk import _core, udf
 from hyperchunk.exceptions import HyperchunkError
@@ -84,7 +84,7 @@ class UserDefinedFunction:
         self._options[name] = text == "true"
         return True
 
-    def push_dataset(self, description: Mapping[str, Any]) -> bool:
+    def push_dataset(self, description: Mapping[str, object]) -> bool:
         """Declares an output: ``name``, ``datatype``, ``resolution`` (a number or a list of numbers), and, for
         datatype ``"compound"``, ``members``: ``name`` and ``datatype`` of each.
 
@@ -103,14 +103,14 @@ class UserDefinedFunction:
         self._attach(dry_run=True)
         return True
 
-    def store(self) -> Any:
+    def store(self) -> list[udf.Record] | dict[str, str]:
         """Writes the datasets; returns a list with the header of each, or a dictionary with ``error``."""
         try:
             return self._attach(dry_run=False)
         except HyperchunkError as error:
             return {"error": str(error)}
 
-    def get_metadata(self, dataset: str) -> dict[str, Any]:
+    def get_metadata(self, dataset: str) -> udf.Record:
         """Returns the header of a dataset in the file, or a dictionary with ``error``."""
         try:
             return udf.show(self._file, dataset).record
@@ -122,13 +122,13 @@ class UserDefinedFunction:
         self._options.clear()
         self._descriptions.clear()
 
-    def _attach(self, *, dry_run: bool) -> list[dict[str, Any]]:
+    def _attach(self, *, dry_run: bool) -> list[udf.Record]:
         _make_key()
         overwrite = self._options.get("overwrite", False)
         return udf.attach(self._file, self._source, self._descriptions, overwrite=overwrite, dry_run=dry_run)
 
 
-def described(description: Mapping[str, Any]) -> str:
+def described(description: Mapping[str, object]) -> str:
     """Converts a description to text, in the form of the command's argument.
 
     Example:
@@ -148,13 +148,16 @@ def described(description: Mapping[str, Any]) -> str:
     shape = "x".join(map(str, numbers))
     if datatype != "compound":
         return f"{name}:{shape}:{datatype}"
-    members = [f"{_text(member, 'name')}:{_text(member, 'datatype')}" for member in description.get("members", ())]
+    members = [
+        f"{_text(member, 'name')}:{_text(member, 'datatype')}"
+        for member in cast("Iterable[Mapping[str, object]]", description.get("members", ()))
+    ]
     if not members:
         raise ValueError("a compound has `members`")
     return f"{name}:{{{','.join(members)}}}:{shape}"
 
 
-def _text(description: Mapping[str, Any], key: str) -> str:
+def _text(description: Mapping[str, object], key: str) -> str:
     value = description.get(key)
     if not isinstance(value, str) or not value:
         raise TypeError(f"`{key}` is a string")
@@ -195,7 +198,7 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _shown(value: Any) -> Any:
+def _shown(value: object) -> object:
     """Returns the value with long texts truncated."""
     if isinstance(value, dict):
         return {key: _shown(inner) for key, inner in value.items()}

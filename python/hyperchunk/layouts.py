@@ -16,11 +16,32 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias, TypedDict
 
 from hyperchunk import _core, executors
 from hyperchunk.exceptions import HyperchunkError
 from hyperchunk.file import is_url
+from hyperchunk.typing import PathLike
+
+#: Shape of a chunk, or ``{"target_mb": 8, "favor": [1]}``: its size, and the dimensions along which it is long.
+ChunkShape: TypeAlias = Sequence[int] | Mapping[str, object]
+
+
+class RestructureOptions(TypedDict, total=False):
+    """Options of :func:`restructure`."""
+
+    order: str | Sequence[int]
+    chunk: ChunkShape | None
+    codec: str
+    memory: int | str
+    epoch: int | None
+    keep: bool
+    output: PathLike | None
+    executor: executors.ExecutorLike
+    workers: int | None
+    threads: int
+    sync: bool
+    progress: Callable[[int, int], None] | None
 
 
 @dataclass(frozen=True)
@@ -30,7 +51,7 @@ class Layout:
     #: Name, derived from the request and the version of the file.
     id: str
     #: The request.
-    request: dict[str, Any]
+    request: dict[str, object]
     #: Path of the file, or of the folder if the layout is not finished.
     path: Path
     #: ``"used"``; ``"unfinished"``: being made, or interrupted; ``"stale"``: made from an earlier version of the
@@ -55,7 +76,7 @@ class Estimate:
     #: Maximum memory of a process in bytes.
     memory: int
     #: Each pass: its tiles, and the bytes and operations of its reads and writes.
-    passes: list[dict[str, Any]]
+    passes: list[dict[str, object]]
     #: Path of the future layout.
     path: Path
     #: Request in its canonical form, from which the name is derived.
@@ -63,8 +84,8 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class Restructured:
-    """A finished layout."""
+class RestructureResult:
+    """Result of :func:`restructure`: a finished layout."""
 
     #: Name of the layout.
     id: str
@@ -83,13 +104,13 @@ class Restructured:
 def _request(
     dataset: str,
     order: str | Sequence[int],
-    chunk: Sequence[int] | Mapping[str, Any] | None,
+    chunk: ChunkShape | None,
     codec: str,
     memory: int | str,
     epoch: int | None,
     keep: bool = True,
 ) -> str:
-    fields: dict[str, Any] = {
+    fields: dict[str, object] = {
         "dataset": dataset,
         "order": order if isinstance(order, str) else list(order),
         "codec": codec,
@@ -115,37 +136,50 @@ def _work(
 
 
 def restructure(
-    file: str | os.PathLike[str],
+    file: PathLike,
     dataset: str,
     *,
     order: str | Sequence[int] = "row",
-    chunk: Sequence[int] | Mapping[str, Any] | None = None,
+    chunk: ChunkShape | None = None,
     codec: str = "none",
     memory: int | str = "256MiB",
     epoch: int | None = None,
     keep: bool = True,
-    output: str | os.PathLike[str] | None = None,
-    executor: Any = None,
+    output: PathLike | None = None,
+    executor: executors.ExecutorLike = None,
     workers: int | None = None,
     threads: int = 0,
     sync: bool = True,
     progress: Callable[[int, int], None] | None = None,
-) -> Restructured:
+) -> RestructureResult:
     """Makes another layout of a dataset. To resume an interrupted run, make the same request again.
 
-    - `order`: ``"row"``, ``"column"``, ``"hilbert"``, or all dimensions from the slowest to the fastest: the order of
-      the chunks, and the dimensions along which they are long if no shape is given.
-    - `chunk`: a shape, or ``{"target_mb": 8, "favor": [1]}``: about 8 megabytes, longest along dimension 1.
-    - `codec`: ``"none"``, ``"gzip:4"``, ``"zstd:3"``, ``"lz4"``, ``"lzf"``, or a preset of :func:`hyperchunk.open`.
-    - `memory`: memory limit of a process. If it is too small, an error is raised before anything is written.
-    - `epoch`: epoch of a sharded store; by default the newest.
-    - `keep`: whether the dataset's other layouts stay once this one is finished; the dataset itself always does.
-    - `output`: a separate file instead of a layout in ``FILE.d``.
-    - `executor`: an executor for the tasks, as for :func:`hyperchunk.executors.run`; by default threads of this
-      process.
-    - `progress`: called with the number of finished tasks and the number of all tasks.
+    Args:
+        file: Path of the file.
+        dataset: Path of the dataset.
+        order: ``"row"``, ``"column"``, ``"hilbert"``, or all dimensions from the slowest to the fastest: the order of
+            the chunks, and the dimensions along which they are long if no shape is given.
+        chunk: A shape, or ``{"target_mb": 8, "favor": [1]}``: about 8 megabytes, longest along dimension 1.
+        codec: ``"none"``, ``"gzip:4"``, ``"zstd:3"``, ``"lz4"``, ``"lzf"``, or a preset of ``create_dataset``.
+        memory: Memory limit of a process: bytes, or ``"64MiB"``.
+        epoch: Epoch of a sharded store; by default the newest.
+        keep: Whether the dataset's other layouts stay once this one is finished; the dataset itself always does.
+        output: Path of a separate file, instead of a layout in ``FILE.d``.
+        executor: Executor for the tasks, as for :func:`hyperchunk.executors.run`; by default threads of this process.
+        workers: Number of processes of the executor.
+        threads: Number of threads; 0 for one per processor.
+        sync: Whether the layout is on disk before it is used.
+        progress: Called with the number of finished tasks and the number of all tasks.
 
-    >>> restructure("run.h5", "/t", order="column", memory="64MiB")  # doctest: +SKIP
+    Raises:
+        FileExistsError: `output` exists.
+        LimitError: `memory` is too small; nothing was written.
+
+    Example:
+        >>> with hyperchunk.open("run.h5", "w") as file:
+        ...     file["t"] = numpy.zeros((100, 100))
+        >>> hyperchunk.restructure("run.h5", "/t", chunk=(100, 10), memory="64MiB").chunk
+        (100, 10)
     """
     name = os.fspath(file)
     request = _request(dataset, order, chunk, codec, memory, epoch, keep)
@@ -181,7 +215,7 @@ def restructure(
             executors.run(work, tasks, executor=executor, workers=workers, each=each)
     left_out = job.commit("epoch" if sync else "never")
     chunk_made = tuple(json.loads(job.describe(threads))["chunk"])
-    return Restructured(job.id, job.path, chunk_made, done, skipped, tuple(left_out))
+    return RestructureResult(job.id, job.path, chunk_made, done, skipped, tuple(left_out))
 
 
 def _here(job: _core.Restructuring, number: int, threads: int, first: int, end: int) -> tuple[int, int]:
@@ -189,18 +223,30 @@ def _here(job: _core.Restructuring, number: int, threads: int, first: int, end: 
 
 
 def estimate(
-    file: str | os.PathLike[str],
+    file: PathLike,
     dataset: str,
     *,
     order: str | Sequence[int] = "row",
-    chunk: Sequence[int] | Mapping[str, Any] | None = None,
+    chunk: ChunkShape | None = None,
     codec: str = "none",
     memory: int | str = "256MiB",
     epoch: int | None = None,
-    output: str | os.PathLike[str] | None = None,
+    output: PathLike | None = None,
     threads: int = 0,
 ) -> Estimate:
-    """Plans a :func:`restructure`. Writes nothing."""
+    """Plans a :func:`restructure`. Writes nothing.
+
+    Args:
+        file: Path of the file.
+        dataset: Path of the dataset.
+        order, chunk, codec, memory, epoch, output, threads: As for :func:`restructure`.
+
+    Example:
+        >>> with hyperchunk.open("run.h5", "w") as file:
+        ...     file["t"] = numpy.zeros((100, 100))
+        >>> hyperchunk.layouts.estimate("run.h5", "/t", order="column").bytes
+        80000
+    """
     request = _request(dataset, order, chunk, codec, memory, epoch)
     job = _core.Restructuring(os.fspath(file), request, None if output is None else os.fspath(output))
     found = json.loads(job.describe(threads))
@@ -216,14 +262,35 @@ def estimate(
     )
 
 
-def of(file: str | os.PathLike[str]) -> list[Layout]:
-    """Lists the layouts of a file's datasets."""
+def of(file: PathLike) -> list[Layout]:
+    """Lists the layouts of a file's datasets.
+
+    Example:
+        >>> with hyperchunk.open("run.h5", "w") as file:
+        ...     file["t"] = numpy.zeros((100, 100))
+        >>> made = hyperchunk.restructure("run.h5", "/t", order="column")
+        >>> [layout.state for layout in hyperchunk.layouts.of("run.h5")]
+        ['used']
+    """
     return [
         Layout(name, json.loads(request), path, state, size)
         for name, request, path, size, state in _core.layouts(os.fspath(file))
     ]
 
 
-def remove(file: str | os.PathLike[str], layout: str | Layout) -> None:
-    """Deletes a layout; the file itself stays unchanged."""
+def remove(file: PathLike, layout: str | Layout) -> None:
+    """Deletes a layout; the file itself stays unchanged.
+
+    Args:
+        file: Path of the file.
+        layout: The layout, or its name.
+
+    Example:
+        >>> with hyperchunk.open("run.h5", "w") as file:
+        ...     file["t"] = numpy.zeros((100, 100))
+        >>> made = hyperchunk.restructure("run.h5", "/t", order="column")
+        >>> hyperchunk.layouts.remove("run.h5", made.id)
+        >>> hyperchunk.layouts.of("run.h5")
+        []
+    """
     _core.remove_layout(os.fspath(file), layout.id if isinstance(layout, Layout) else layout)

@@ -6,13 +6,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
 from hyperchunk.exceptions import InvalidError, UnsupportedError, also
+from hyperchunk.typing import Dtype
 
 if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
     from hyperchunk.dataset import Dataset
     from hyperchunk.objects import HLObject
+
+
+R = TypeVar("R")
 
 
 def class_of_h5py(name: str) -> Any:
@@ -21,7 +27,7 @@ def class_of_h5py(name: str) -> Any:
     usual.
     """
 
-    def find(self: Any) -> type:
+    def find(self: object) -> type:
         module = sys.modules.get("h5py")
         found = getattr(module, name, None)
         return found if isinstance(found, type) else type(self)
@@ -84,7 +90,7 @@ class ObjectID:
     def __hash__(self) -> int:
         return hash((ObjectID, self._object))
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("_"):
             raise AttributeError(name)
         raise UnsupportedError(
@@ -114,7 +120,7 @@ class DatasetID(ObjectID):
         return self._object.ndim
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> Dtype:
         """NumPy dtype of the elements."""
         return self._object.dtype
 
@@ -122,7 +128,7 @@ class DatasetID(ObjectID):
         """Returns the number of stored chunks."""
         return len(self._stored())
 
-    def get_chunk_info(self, index: int, *_: Any) -> ChunkInfo:
+    def get_chunk_info(self, index: int, *_: object) -> ChunkInfo:
         """Returns a stored chunk by its number, in the order of coordinates."""
         chunks = self._stored()
         if not -len(chunks) <= index < len(chunks):
@@ -134,7 +140,7 @@ class DatasetID(ObjectID):
         found = next((chunk for chunk in self._stored() if chunk.chunk_offset == tuple(offset)), None)
         return found or ChunkInfo(tuple(offset), 0, None, 0)
 
-    def chunk_iter(self, work: Callable[[ChunkInfo], Any], *_: Any) -> Any:
+    def chunk_iter(self, work: Callable[[ChunkInfo], R | None], *_: object) -> R | None:
         """Calls a function for each stored chunk, until it returns a value other than None."""
         for chunk in self._stored():
             if (found := work(chunk)) is not None:
@@ -152,11 +158,11 @@ class DatasetID(ObjectID):
             raise TypeError(f"the dataset is not stored in chunks (object {self._object.name})")
         return [ChunkInfo(*chunk) for chunk in self._object._readable.stored_chunks()]
 
-    def read_direct_chunk(self, offsets: tuple[int, ...], *_: Any) -> tuple[int, bytes]:
+    def read_direct_chunk(self, offsets: tuple[int, ...], *_: object) -> tuple[int, bytes]:
         """Returns a chunk in its stored form: the mask of skipped filters, and the bytes."""
         return self._object.read_chunk(offsets)
 
-    def write_direct_chunk(self, offsets: tuple[int, ...], data: Any, filter_mask: int = 0, *_: Any) -> None:
+    def write_direct_chunk(self, offsets: tuple[int, ...], data: Buffer, filter_mask: int = 0, *_: object) -> None:
         """Stores a chunk as it is: `data` is the output of the filters."""
         write = getattr(self._object, "write_chunk", None)
         if write is None:

@@ -8,7 +8,14 @@ from hyperchunk.likeness import class_of_h5py
 
 
 class HardLink:
-    """A hard link."""
+    """A hard link, as ``Group.get(name, getlink=True)`` returns it.
+
+    Example:
+        >>> with hyperchunk.open("a.h5", "w") as file:
+        ...     file["x"] = 1
+        ...     isinstance(file.get("x", getlink=True), hyperchunk.HardLink)
+        True
+    """
 
     __slots__ = ()
 
@@ -16,7 +23,15 @@ class HardLink:
 
 
 class SoftLink:
-    """A soft link: a path in the same file, which may be dangling."""
+    """A soft link: a path in the same file, which may be dangling.
+
+    Example:
+        >>> with hyperchunk.open("a.h5", "w") as file:
+        ...     file["x"] = 1
+        ...     file["alias"] = hyperchunk.SoftLink("/x")
+        ...     int(file["alias"][()])
+        1
+    """
 
     __slots__ = ("_path",)
 
@@ -35,7 +50,14 @@ class SoftLink:
 
 
 class ExternalLink:
-    """An external link: a path in another file; neither needs to exist."""
+    """An external link: a path in another file; neither needs to exist.
+
+    Example:
+        >>> with hyperchunk.open("a.h5", "w") as file:
+        ...     file["elsewhere"] = hyperchunk.ExternalLink("b.h5", "/x")
+        ...     file.get("elsewhere", getlink=True)
+        <ExternalLink to "/x" in file "b.h5">
+    """
 
     __slots__ = ("_filename", "_path")
 

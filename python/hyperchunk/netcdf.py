@@ -9,7 +9,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -17,7 +16,9 @@ from hyperchunk.dataset import Dataset
 from hyperchunk.dtypes import Empty, check_string_dtype, check_vlen_dtype
 from hyperchunk.exceptions import HyperchunkError, LeftOutWarning, NotFoundError, ObjectNotFoundError, ReadError
 from hyperchunk.group import Group as HDF5Group
+from hyperchunk.objects import HLObject
 from hyperchunk.references import Reference
+from hyperchunk.typing import AttributeValue, Member
 
 # Attributes reserved for netCDF or dimension scales.
 HIDDEN = frozenset(
@@ -41,7 +42,7 @@ class DimensionError(HyperchunkError, ValueError):
     """The dimensions of a variable cannot be determined."""
 
 
-def attributes(found: Any) -> dict[str, Any]:
+def attributes(found: HLObject) -> dict[str, AttributeValue]:
     """Returns the attributes of an object in netCDF's form: text decoded, single values as scalars."""
     plain = {}
     for name in found.attrs:
@@ -61,7 +62,7 @@ def left_out(what: str, why: str) -> None:
     warnings.warn(f"{what} is left out: {why}", LeftOutWarning, stacklevel=3)
 
 
-def members(found: HDF5Group) -> Iterator[tuple[str, Any]]:
+def members(found: HDF5Group) -> Iterator[tuple[str, Member]]:
     """Iterates over the members of a group that can be opened. User-defined links and damaged objects are omitted
     with a warning; dangling links are skipped.
     """
@@ -76,7 +77,7 @@ def members(found: HDF5Group) -> Iterator[tuple[str, Any]]:
             left_out(f"{(found.name or '').rstrip('/')}/{name}", str(error))
 
 
-def references(listed: Any, axis: int) -> list[Reference]:
+def references(listed: AttributeValue, axis: int) -> list[Reference]:
     """Returns the scales of an axis from an attribute DIMENSION_LIST: sequences of references, or one reference for
     each axis, as some writers store it.
     """
@@ -92,7 +93,7 @@ def references(listed: Any, axis: int) -> list[Reference]:
     return [reference for reference in of_axis if isinstance(reference, Reference) and reference]
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: AttributeValue) -> AttributeValue:
     if isinstance(value, Empty):
         return "" if value.dtype.kind in "SOU" else np.array([], value.dtype)
     if isinstance(value, bytes):
@@ -109,10 +110,23 @@ def _plain(value: Any) -> Any:
 
 
 class Group:
-    """A group: `variables`, `dimensions` (name → length, without the enclosing groups') and `groups`.
+    """A group of a netCDF-4 file: `variables`, `dimensions` (name → length, without the enclosing groups'), `groups`.
 
-    `phony_dims`: handling of anonymous dimensions. ``"access"`` and ``"sort"`` number them by their lengths, in each
-    group, in the order of the variables; ``None`` makes them an error.
+    Args:
+        found: The HDF5 group.
+        parent: The enclosing group.
+        phony_dims: Handling of anonymous dimensions. ``"access"`` and ``"sort"`` number them by their lengths, in each
+            group, in the order of the variables; ``None`` makes them an error.
+
+    Example:
+        >>> with hyperchunk.open("a.nc", "w") as file:
+        ...     file["time"] = numpy.arange(3.0)
+        ...     file["time"].make_scale()
+        ...     file["t"] = numpy.zeros(3)
+        ...     file["t"].dims[0].attach_scale(file["time"])
+        >>> group = hyperchunk.netcdf.Group(hyperchunk.open("a.nc"))
+        >>> group.dimensions, group.variables["t"].dimensions
+        ({'time': 3}, ('time',))
     """
 
     def __init__(self, found: HDF5Group, parent: Group | None = None, phony_dims: str | None = "access") -> None:
@@ -125,10 +139,12 @@ class Group:
 
     @property
     def path(self) -> str:
+        """Path of the group."""
         return self.hdf5.name or "/"
 
     @cached_property
-    def attrs(self) -> dict[str, Any]:
+    def attrs(self) -> dict[str, AttributeValue]:
+        """Attributes in netCDF's form: text decoded, single values as scalars."""
         return attributes(self.hdf5)
 
     @cached_property
@@ -261,6 +277,7 @@ class Group:
         return self.parent.length(dimension) if found is None and self.parent else found
 
     def groups(self) -> Iterator[tuple[str, Group]]:
+        """Iterates over the names and groups directly below this one."""
         for name, item in self._members:
             if not isinstance(item, HDF5Group):
                 continue
@@ -295,7 +312,14 @@ class Group:
 
 
 class Variable:
-    """A variable: a dataset with named dimensions."""
+    """A variable: a dataset with named dimensions; made by :attr:`Group.variables`.
+
+    Example:
+        >>> with hyperchunk.open("a.nc", "w") as file:
+        ...     file["t"] = numpy.zeros((2, 3))
+        >>> hyperchunk.netcdf.Group(hyperchunk.open("a.nc")).variables["t"].shape
+        (2, 3)
+    """
 
     def __init__(self, group: Group, name: str, dataset: Dataset, dimensions: tuple[str, ...]) -> None:
         self.group = group
@@ -304,7 +328,8 @@ class Variable:
         self.dimensions = dimensions
 
     @cached_property
-    def attrs(self) -> dict[str, Any]:
+    def attrs(self) -> dict[str, AttributeValue]:
+        """Attributes in netCDF's form: text decoded, single values as scalars."""
         return attributes(self.hdf5)
 
     @cached_property
@@ -318,7 +343,7 @@ class Variable:
         return tuple(n if m is None else max(n, m) for n, m in zip(stored, lengths, strict=True))
 
 
-def _is_variable(item: Any) -> bool:
+def _is_variable(item: object) -> bool:
     """Returns whether a member can be a variable; warns about a dataset that cannot."""
     if not isinstance(item, Dataset):
         return False
@@ -337,10 +362,13 @@ def _is_variable(item: Any) -> bool:
     return True
 
 
-def _text(value: Any) -> bytes:
+def _text(value: object) -> bytes:
     """Returns an attribute's value as bytes if it is text, else empty bytes."""
     if isinstance(value, np.ndarray) and value.size == 1:
         value = value.reshape(-1)[0]
     if isinstance(value, str):
         return value.encode("utf-8", "surrogateescape")
     return bytes(value) if isinstance(value, bytes) else b""
+
+
+__all__ = ["DimensionError", "Group", "Variable"]

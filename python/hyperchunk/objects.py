@@ -6,18 +6,24 @@ import posixpath
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
 from copy import copy
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar, cast
 from weakref import WeakValueDictionary
 
 from hyperchunk import _core
 from hyperchunk.exceptions import ClosedError, InvalidError, ReadOnlyError
 from hyperchunk.likeness import ObjectID, class_of_h5py
 from hyperchunk.references import OBJECT1, REGION1, Reference, RegionReference
+from hyperchunk.typing import Index
 
 if TYPE_CHECKING:
     from hyperchunk.attributes import AttributeManager
+    from hyperchunk.dataset import Dataset
     from hyperchunk.file import File
     from hyperchunk.group import Group
+    from hyperchunk.selections import Selection
+
+
+V = TypeVar("V", covariant=True)
 
 
 class Recipe(NamedTuple):
@@ -28,9 +34,9 @@ class Recipe(NamedTuple):
     #: Access method: ``"sec2"`` for a path, ``"network"`` for a URL, ``"core"`` for bytes, ``"fileobj"``.
     driver: str
     #: Options for `_core`.
-    options: dict[str, Any]
+    options: dict[str, object]
     #: Source object, for a file that is neither a path nor a URL.
-    source: Any = None
+    source: object = None
     #: Working directory at opening, for a relative path.
     folder: str = ""
 
@@ -164,7 +170,7 @@ def refusal() -> ReadOnlyError:
     )
 
 
-def _refuse(*_: Any, **__: Any) -> NoReturn:
+def _refuse(*_: object, **__: object) -> NoReturn:
     raise refusal()
 
 
@@ -207,7 +213,7 @@ class HLObject:
     def _find_again(self) -> AnyObject:
         core = self._opened.need()
         if self._name is None and self._found is not None:
-            found: Any = core.object(self._found.address)
+            found: AnyObject | tuple[str, str] = core.object(self._found.address)
         else:
             found = core.root if self._name in (None, "/") else core.root.get(encode(self._name or "/"))
         assert not isinstance(found, tuple)
@@ -283,7 +289,7 @@ class HLObject:
     def __bool__(self) -> bool:
         return self._opened.is_open
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         recipe = self._opened.portable()
         if self.name is None:
             raise TypeError("objects without a name cannot be pickled")
@@ -300,7 +306,7 @@ class RegionProxy:
     def __init__(self, owner: HLObject) -> None:
         self._owner = owner
 
-    def __getitem__(self, args: Any) -> RegionReference:
+    def __getitem__(self, args: Index) -> RegionReference:
         from hyperchunk.dataset import Dataset
         from hyperchunk.selections import select
 
@@ -309,18 +315,16 @@ class RegionProxy:
         selection = select(self._owner.shape or (), args if isinstance(args, tuple) else (args,))
         return RegionReference(REGION1, self._owner.ref._raw, selection)
 
-    def shape(self, ref: RegionReference) -> tuple[int, ...]:
+    def shape(self, ref: RegionReference) -> tuple[int, ...] | None:
         """Returns the shape of the dataset that the reference points to."""
-        shape: tuple[int, ...] = resolve_region(self._owner._opened, ref)[0].shape
-        return shape
+        return resolve_region(self._owner._opened, ref)[0].shape
 
     def selection(self, ref: RegionReference) -> tuple[int, ...] | None:
         """Returns the shape of the reference's selection."""
-        shape: tuple[int, ...] | None = resolve_region(self._owner._opened, ref)[1].shape
-        return shape
+        return resolve_region(self._owner._opened, ref)[1].shape
 
 
-def resolve_region(opened: Opened, ref: RegionReference) -> tuple[Any, Any]:
+def resolve_region(opened: Opened, ref: RegionReference) -> tuple[Dataset, Selection]:
     """Returns the dataset that a reference points to, and the selection in it."""
     from hyperchunk.dataset import Dataset
     from hyperchunk.selections import referred
@@ -340,7 +344,7 @@ def resolve_region(opened: Opened, ref: RegionReference) -> tuple[Any, Any]:
 class KeysViewHDF5(KeysView[str]):
     """View of the names."""
 
-    _mapping: Any
+    _mapping: MappingHDF5[object]
 
     def __reversed__(self) -> Iterator[str]:
         return iter(reversed(self._mapping))
@@ -351,39 +355,38 @@ class KeysViewHDF5(KeysView[str]):
     __str__ = __repr__
 
 
-class ValuesViewHDF5(ValuesView[Any]):
+class ValuesViewHDF5(ValuesView[V]):
     """View of the values; a membership test opens them all."""
 
-    _mapping: Any
+    _mapping: MappingHDF5[V]
 
     def __contains__(self, value: object) -> bool:
         return any(value == mine for mine in self)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[V]:
         return (value for _, value in self._mapping._pairs(False))
 
-    def __reversed__(self) -> Iterator[Any]:
+    def __reversed__(self) -> Iterator[V]:
         return (value for _, value in self._mapping._pairs(True))
 
 
-class ItemsViewHDF5(ItemsView[str, Any]):
+class ItemsViewHDF5(ItemsView[str, V]):
     """View of the names and values."""
 
-    _mapping: Any
+    _mapping: MappingHDF5[V]
 
     def __contains__(self, item: object) -> bool:
-        pair: Any = item
-        name, value = pair
+        name, value = cast("tuple[str, object]", item)
         return name in self._mapping and bool(value == self._mapping.get(name))
 
-    def __iter__(self) -> Iterator[tuple[str, Any]]:
+    def __iter__(self) -> Iterator[tuple[str, V]]:
         return iter(self._mapping._pairs(False))
 
-    def __reversed__(self) -> Iterator[tuple[str, Any]]:
+    def __reversed__(self) -> Iterator[tuple[str, V]]:
         return iter(self._mapping._pairs(True))
 
 
-class MappingHDF5(Mapping[str, Any]):
+class MappingHDF5(Mapping[str, V]):
     """Mapping of names to values: a group's members or an object's attributes."""
 
     __slots__ = ()
@@ -392,20 +395,20 @@ class MappingHDF5(Mapping[str, Any]):
         """Returns a view of the names."""
         return KeysViewHDF5(self)
 
-    def values(self) -> ValuesViewHDF5:
+    def values(self) -> ValuesViewHDF5[V]:
         """Returns a view of the values."""
         return ValuesViewHDF5(self)
 
-    def items(self) -> ItemsViewHDF5:
+    def items(self) -> ItemsViewHDF5[V]:
         """Returns a view of the names and values."""
         return ItemsViewHDF5(self)
 
     def __reversed__(self) -> Iterator[str]:
         return iter(list(self)[::-1])
 
-    def _pairs(self, backwards: bool) -> Iterator[tuple[str, Any]]:
+    def _pairs(self, backwards: bool) -> Iterator[tuple[str, V]]:
         for name in reversed(self) if backwards else iter(self):
-            yield name, self.get(name)
+            yield name, self.get(name)  # type: ignore[misc]
 
     def _ipython_key_completions_(self) -> list[str]:
         return sorted(self.keys())

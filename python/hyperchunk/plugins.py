@@ -14,7 +14,12 @@ _CONNECTOR = "HDF5_VOL_CONNECTOR"
 
 
 def folder() -> Path:
-    """Returns the folder with the filter plugins, for ``HDF5_PLUGIN_PATH``."""
+    """Returns the folder with the filter plugins, for ``HDF5_PLUGIN_PATH``.
+
+    Example:
+        >>> hyperchunk.plugins.folder().name
+        'plugins'
+    """
     return Path(__file__).resolve().parent / "plugins"
 
 
@@ -23,6 +28,10 @@ def connector_folder() -> Path:
 
     :func:`environment` sets all variables for such programs. No other program should have this folder on its path:
     HDF5 1.13 and newer ask every connector there about each file that they fail to open.
+
+    Example:
+        >>> hyperchunk.plugins.connector_folder().name
+        'connector'
     """
     return Path(__file__).resolve().parent / "connector"
 

@@ -19,11 +19,15 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from hyperchunk import _core
+from hyperchunk.typing import Array, ArrowData
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+    from typing_extensions import Buffer
+
     from hyperchunk._core import PoolObject, PoolWriter
 
 __all__ = ["Entry", "Pool", "Stats", "create", "open", "pools", "remove"]
@@ -59,7 +63,18 @@ class Stats:
 
 
 class Pool:
-    """A pool of shared memory; made by :func:`open` or :func:`create`. Picklable."""
+    """A pool of shared memory; made by :func:`open` or :func:`create`. Picklable.
+
+    Example:
+        >>> import os
+        >>> shared = hyperchunk.pool.create(f"example-{os.getpid()}", quota=1 << 20)
+        >>> shared.put("step-1", numpy.arange(3.0))
+        >>> numpy.frombuffer(shared.get("step-1"), "f8").tolist()
+        [0.0, 1.0, 2.0]
+        >>> list(shared)
+        ['step-1']
+        >>> hyperchunk.pool.remove(shared.name)
+    """
 
     def __init__(self, name: str, core: _core.Pool) -> None:
         self.name = name
@@ -70,16 +85,20 @@ class Pool:
         """Folder of the pool's memory."""
         return self._core.folder
 
-    def put(self, name: str, data: Any) -> None:
-        """Stores bytes (any object with a buffer: an array, ``bytes``), or Arrow data (a table, a batch, a reader, a
-        polars data frame) as an IPC stream that :meth:`table` reads.
+    def put(self, name: str, data: Buffer | Array | ArrowData) -> None:
+        """Stores an object.
+
+        Args:
+            name: Its name.
+            data: Bytes (any object with a buffer: an array, ``bytes``), or Arrow data (a table, a batch, a reader, a
+                polars data frame), which :meth:`table` reads.
 
         Raises:
             LimitError: The quota is reached.
             OSError: An object of that name exists.
         """
         if not hasattr(data, "__arrow_c_stream__") and not hasattr(data, "__arrow_c_array__"):
-            self._core.put(name, data)
+            self._core.put(name, cast("Buffer | Array", data))
             return
         import pyarrow as pa
 
@@ -116,7 +135,7 @@ class Pool:
         """
         return self._core.get(name)
 
-    def table(self, name: str) -> Any:
+    def table(self, name: str) -> pa.Table:
         """Returns an Arrow table stored by :meth:`put`, as ``pyarrow.Table``. Nothing is copied."""
         import pyarrow as pa
 
@@ -143,7 +162,7 @@ class Pool:
     def __len__(self) -> int:
         return len(self.list())
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _reopened, (self.name,)
 
     def __repr__(self) -> str:
@@ -155,15 +174,35 @@ def _reopened(name: str) -> Pool:
 
 
 def create(name: str, *, quota: int | None = None, spill: str | os.PathLike[str] | None = None) -> Pool:
-    """Creates a pool with a quota of `quota` bytes of memory, by default half of the machine's. When the quota is
-    reached, the least recently used objects move to files in the folder `spill`, and are read from there; without
-    `spill`, that is an error.
+    """Creates a pool.
+
+    Args:
+        name: Name of the pool.
+        quota: Maximum memory in bytes; by default half of the machine's.
+        spill: Folder to which the least recently used objects move when the quota is reached, and from which they are
+            read then. Without it, reaching the quota is an error.
+
+    Raises:
+        OSError: A pool of that name exists.
+
+    Example:
+        >>> shared = hyperchunk.pool.create("run", quota=4 << 30, spill="/scratch")  # doctest: +SKIP
     """
     return Pool(name, _core.Pool.create(name, quota, None if spill is None else str(spill)))
 
 
 def open(name: str, *, quota: int | None = None, spill: str | os.PathLike[str] | None = None) -> Pool:
-    """Opens the pool of that name. If it does not exist and `quota` or `spill` is given, creates it."""
+    """Opens a pool, in any process. If it does not exist and `quota` or `spill` is given, creates it (:func:`create`).
+
+    Raises:
+        FileNotFoundError: There is no pool of that name, and neither `quota` nor `spill` is given.
+
+    Example:
+        >>> hyperchunk.pool.open("missing-pool")
+        Traceback (most recent call last):
+            ...
+        hyperchunk.exceptions.NotFoundError: ...
+    """
     try:
         return _reopened(name)
     except FileNotFoundError:
@@ -177,10 +216,22 @@ def open(name: str, *, quota: int | None = None, spill: str | os.PathLike[str] |
 
 
 def remove(name: str) -> None:
-    """Removes a pool, with all its objects in memory. Current readers keep theirs."""
+    """Removes a pool, with all its objects in memory. Current readers keep theirs.
+
+    Raises:
+        FileNotFoundError: There is no pool of that name.
+
+    Example:
+        >>> hyperchunk.pool.remove("run")  # doctest: +SKIP
+    """
     _core.Pool.remove(name)
 
 
 def pools() -> list[str]:
-    """Lists the names of this user's pools."""
+    """Lists the names of this user's pools.
+
+    Example:
+        >>> "missing-pool" in hyperchunk.pool.pools()
+        False
+    """
     return _core.Pool.all()

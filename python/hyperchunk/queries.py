@@ -9,16 +9,16 @@ Statistics come from the writers of a store (``statistics=True``) or from ``hype
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
 from hyperchunk import _core
+from hyperchunk.typing import Array, OpenOptions, PathLike
 
 if TYPE_CHECKING:
     from hyperchunk.dataset import Dataset
@@ -89,7 +89,22 @@ class Top(list[ZoneStats]):
 
 
 class Query:
-    """A query of a dataset and its answer. Iteration reads the answer part by part: indices and values."""
+    """A query of a dataset and its answer. Iteration reads the answer part by part: indices and values.
+
+    Args:
+        dataset: The dataset.
+        predicate: A condition on its values, such as ``"value > 12"``.
+        box: A part of the dataset; by default all.
+
+    Example:
+        >>> with hyperchunk.open("a.h5", "w") as file:
+        ...     file["x"] = numpy.arange(10.0)
+        >>> statistics = hyperchunk.analyze("a.h5")
+        >>> with hyperchunk.open("a.h5") as file:
+        ...     indices, values = file["x"].query("value > 7").read()
+        >>> indices.tolist(), values.tolist()
+        ([[8], [9]], [8.0, 9.0])
+    """
 
     def __init__(self, dataset: Dataset, predicate: str, box: BoxLike = None) -> None:
         self._dataset = dataset
@@ -101,7 +116,7 @@ class Query:
         #: Bytes scanned until now: statistics, and elements once they are read.
         self.bytes_scanned, self.bytes_candidate, self.unknown, self.total = self._core.bytes
 
-    def __iter__(self) -> Iterator[tuple[_Indices, npt.NDArray[Any]]]:
+    def __iter__(self) -> Iterator[tuple[_Indices, Array]]:
         matches = self._core.matches()
         rank, before, dtype = self._dataset.ndim, self.bytes_scanned, np.dtype(self._dataset.dtype)
         while (found := matches.next()) is not None:
@@ -110,7 +125,7 @@ class Query:
             yield np.frombuffer(found[0], np.uint64).reshape(len(values), rank), values
         self.bytes_scanned = before + matches.bytes_scanned
 
-    def read(self) -> tuple[_Indices, npt.NDArray[Any]]:
+    def read(self) -> tuple[_Indices, Array]:
         """Returns the indices of all matching values, a row each, and the values, in the order of the boxes."""
         parts = list(self)
         if not parts:
@@ -128,7 +143,17 @@ class Query:
 
 
 class Zones:
-    """Zones of a dataset, for iteration or for :meth:`top`."""
+    """Zones of a dataset, for iteration or for :meth:`top`.
+
+    Example:
+        >>> with hyperchunk.open("a.h5", "w") as file:
+        ...     file["x"] = [1.0, 9.0, 4.0]
+        >>> statistics = hyperchunk.analyze("a.h5")
+        >>> with hyperchunk.open("a.h5") as file:
+        ...     largest = file["x"].zones().top(1)[0]
+        >>> largest.value, largest.index
+        (9.0, (1,))
+    """
 
     def __init__(self, dataset: Dataset, box: BoxLike = None) -> None:
         self._dataset = dataset
@@ -152,13 +177,32 @@ class Zones:
             yield Zone([_slices(start, count) for start, count in boxes], known, exact, writer, epoch)
 
 
-def query(file: str | os.PathLike[str], path: str, predicate: str, box: BoxLike = None, **options: Any) -> Query:
-    """Finds the values of the dataset at `path` of a file that satisfy `predicate`, such as ``"value > 12"`` or
-    ``"0 <= value < 5 or isnan(value)"``. `box` limits the query to a part of the dataset: a slice without a step for
-    each dimension. `options` are as for :func:`hyperchunk.open`.
+def query(file: PathLike, path: str, predicate: str, box: BoxLike = None, **options: Unpack[OpenOptions]) -> Query:
+    """Finds the values of a dataset that satisfy a condition. Zones that statistics rule out are not read.
+
+    Args:
+        file: Path or URL of the file.
+        path: Path of the dataset.
+        predicate: The condition: ``"value > 12"``, ``"0 <= value < 5 or isnan(value)"``.
+        box: Part of the dataset: a slice without a step for each dimension; by default all.
+        options: As for :func:`hyperchunk.open`.
+
+    Returns:
+        The query: its boxes, and by :meth:`Query.read` the indices and values.
+
+    Raises:
+        NotFoundError: There is no such file.
+        KeyError: There is no such dataset.
+        UnsupportedError: There are no statistics: make them by :func:`analyze`.
+        ValueError: The condition cannot be parsed.
 
     Example:
-        >>> indices, heights = query("run.h5", "/ocean/h", "value > 12").read()  # doctest: +SKIP
+        >>> with hyperchunk.open("run.h5", "w") as file:
+        ...     file["ocean/h"] = numpy.array([[3.0, 14.0], [1.0, 2.0]])
+        >>> statistics = hyperchunk.analyze("run.h5")
+        >>> indices, heights = hyperchunk.query("run.h5", "/ocean/h", "value > 12").read()
+        >>> indices.tolist(), heights.tolist()
+        ([[0, 1]], [14.0])
     """
     import hyperchunk
 
@@ -167,8 +211,8 @@ def query(file: str | os.PathLike[str], path: str, predicate: str, box: BoxLike 
 
 
 @dataclass(frozen=True)
-class Analyzed:
-    """Result of :func:`analyze`."""
+class StoredStatistics:
+    """Statistics of a file, stored by :func:`analyze`."""
 
     #: File of the statistics.
     path: Path
@@ -180,13 +224,27 @@ class Analyzed:
     bytes_scanned: int
 
 
-def analyze(file: str | os.PathLike[str], datasets: Sequence[str] | None = None, **options: Any) -> Analyzed:
-    """Reads all values of a plain HDF5 file once, on all processors, and stores their statistics in a file beside it.
-    You can query it then (:func:`query`), until the file changes. `datasets` are paths; by default all numeric ones.
-    `options` are as for :func:`hyperchunk.open`.
+def analyze(file: PathLike, datasets: Sequence[str] | None = None, **options: Unpack[OpenOptions]) -> StoredStatistics:
+    """Stores statistics of a plain HDF5 file beside it, for :func:`query`: reads all values once, on all processors.
+    They are valid until the file changes.
+
+    Args:
+        file: Path of the file.
+        datasets: Paths of datasets; by default all numeric ones.
+        options: As for :func:`hyperchunk.open`.
+
+    Returns:
+        Path of the statistics, number of zones of each dataset, and the datasets that were skipped.
+
+    Raises:
+        NotFoundError: There is no such file.
+        ReadError: The file cannot be read, or the statistics cannot be written.
 
     Example:
-        >>> analyze("run.h5", ["/ocean/h"]).datasets  # doctest: +SKIP
+        >>> with hyperchunk.open("run.h5", "w") as file:
+        ...     file["h"] = numpy.arange(10.0)
+        >>> hyperchunk.analyze("run.h5").datasets
+        {'/h': 1}
     """
     import hyperchunk
 
@@ -196,7 +254,7 @@ def analyze(file: str | os.PathLike[str], datasets: Sequence[str] | None = None,
         if not isinstance(core, _core.File):
             raise ValueError("a file that is being written is not analysed")
         path, found, left, bytes_scanned = _core.analyze(core, names)
-    return Analyzed(path, dict(found), dict(left), bytes_scanned)
+    return StoredStatistics(path, dict(found), dict(left), bytes_scanned)
 
 
 def _slices(start: Sequence[int], count: Sequence[int]) -> tuple[slice, ...]:

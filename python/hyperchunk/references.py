@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from hyperchunk.likeness import class_of_h5py
+
+if TYPE_CHECKING:
+    from hyperchunk.selections import Selection
 
 # Reference kinds of `_core`.
 OBJECT1, REGION1, OBJECT2, REGION2, ATTRIBUTE = range(5)
@@ -14,6 +17,12 @@ class Reference:
     """An object reference: ``group[reference]`` opens the object. It is true unless it is null.
 
     It holds the bytes that the file stores, so it is only valid in that file.
+
+    Example:
+        >>> with hyperchunk.open("a.h5", "w") as file:
+        ...     file["x"] = 1
+        ...     file[file["x"].ref].name
+        '/x'
     """
 
     __slots__ = ("_kind", "_raw", "_region")
@@ -23,7 +32,7 @@ class Reference:
     #: 0 for objects, 1 for regions, 2 for attributes.
     typecode = 0
 
-    def __init__(self, kind: int = OBJECT1, raw: bytes = b"", region: Any = None) -> None:
+    def __init__(self, kind: int = OBJECT1, raw: bytes = b"", region: Selection | None = None) -> None:
         self._kind = kind
         self._raw = raw
         self._region = region
@@ -50,7 +59,14 @@ class Reference:
 
 
 class RegionReference(Reference):
-    """A region reference: ``dataset[reference]`` reads the selection, ``group[reference]`` opens the dataset."""
+    """A region reference: ``dataset[reference]`` reads the selection, ``group[reference]`` opens the dataset.
+
+    Example:
+        >>> with hyperchunk.open("a.h5", "w") as file:
+        ...     file["x"] = numpy.arange(10)
+        ...     file["x"][file["x"].regionref[2:4]].tolist()
+        [2, 3]
+    """
 
     __slots__ = ()
 
@@ -58,7 +74,7 @@ class RegionReference(Reference):
 
     typecode = 1
 
-    def __init__(self, kind: int = REGION1, raw: bytes = b"", region: Any = None) -> None:
+    def __init__(self, kind: int = REGION1, raw: bytes = b"", region: Selection | None = None) -> None:
         super().__init__(kind, raw, region)
 
     def __repr__(self) -> str:
@@ -72,7 +88,7 @@ class AttributeReference(Reference):
 
     typecode = 2
 
-    def __init__(self, kind: int = ATTRIBUTE, raw: bytes = b"", region: Any = None) -> None:
+    def __init__(self, kind: int = ATTRIBUTE, raw: bytes = b"", region: Selection | None = None) -> None:
         super().__init__(kind, raw, region)
 
     def __repr__(self) -> str:

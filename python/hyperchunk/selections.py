@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import operator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from hyperchunk import _core
+from hyperchunk.typing import Array, IndexItem, Shape
 
-Shape = tuple[int, ...]
-Array = npt.NDArray[Any]
+#: Index of a dataset as a tuple, one item for each dimension, or less.
+Args: TypeAlias = tuple[Any, ...]
+#: `_core`'s form of a stored selection.
+StoredSelection: TypeAlias = tuple[Any, ...]
 
 
 class MultiBlockSlice:
-    """A slice of `count` blocks (None: as many as fit) of `block` elements, at distances of `stride`."""
+    """A slice of `count` blocks (None: as many as fit) of `block` elements, at distances of `stride`.
+
+    Raises:
+        ValueError: A number is negative or 0, or blocks would overlap.
+
+    Example:
+        >>> with hyperchunk.open("a.h5", "w") as file:
+        ...     file["x"] = numpy.arange(10)
+        ...     file["x"][hyperchunk.MultiBlockSlice(start=1, stride=4, count=2, block=2)].tolist()
+        [1, 2, 5, 6]
+    """
 
     def __init__(self, start: int = 0, stride: int = 1, count: int | None = None, block: int = 1) -> None:
         if start < 0:
@@ -66,8 +78,13 @@ class Selection(NamedTuple):
     #: Start, stride, count and block of each dimension; None if these do not describe the selection.
     axes: tuple[tuple[int, int, int, int], ...] | None = None
 
+    @property
+    def is_null(self) -> bool:
+        """True for an empty selection of a scalar, which has no shape and no array."""
+        return self.shape is None
 
-def slab(dims: Shape, args: tuple[Any, ...]) -> tuple[list[int], Shape] | None:
+
+def slab(dims: Shape, args: Args) -> tuple[list[int], Shape] | None:
     """Fast path of small reads, for plain slices and integers: returns start, step and count of each dimension, and
     the shape of the array. None for any other index, and for one that is an error.
     """
@@ -95,7 +112,7 @@ def slab(dims: Shape, args: tuple[Any, ...]) -> tuple[list[int], Shape] | None:
     return plain, tuple(shape)
 
 
-def select(dims: Shape, args: tuple[Any, ...]) -> Selection:
+def select(dims: Shape, args: Args) -> Selection:
     """Returns the selection of an index."""
     if len(args) == 1 and isinstance(args[0], np.ndarray) and args[0].dtype.kind == "b":
         mask = args[0]
@@ -121,7 +138,7 @@ def _masked(dims: Shape, mask: Array) -> Selection:
     return Selection(choice, shape, shape, False)
 
 
-def _axes(dims: Shape, args: tuple[Any, ...]) -> Selection:
+def _axes(dims: Shape, args: Args) -> Selection:
     axes: list[tuple[int, int, int, int] | bytes] = []
     counts: list[int] = []
     scalar: list[bool] = []
@@ -157,7 +174,7 @@ def _axes(dims: Shape, args: tuple[Any, ...]) -> Selection:
     return Selection(_core.Choice.axes(axes), shape, array_shape, not has_list, tuple(scalar), patterns)
 
 
-def _each_dimension(dims: Shape, args: tuple[Any, ...]) -> list[tuple[Any, int]]:
+def _each_dimension(dims: Shape, args: Args) -> list[tuple[IndexItem | None, int]]:
     """Returns the index of each dimension; None for a whole dimension."""
     rank = len(dims)
     at = [place for place, arg in enumerate(args) if arg is Ellipsis]
@@ -180,9 +197,9 @@ def _slice(arg: slice, length: int) -> tuple[int, int, int]:
     return start, step, 1 + (stop - start - 1) // step
 
 
-def _index(arg: Any, length: int) -> int | None:
+def _index(arg: object, length: int) -> int | None:
     try:
-        index = operator.index(arg)
+        index = operator.index(arg)  # type: ignore[arg-type]
     except TypeError:
         return None
     if index < 0:
@@ -193,7 +210,7 @@ def _index(arg: Any, length: int) -> int | None:
     return index
 
 
-def _indices(arg: Any, length: int) -> Array:
+def _indices(arg: object, length: int) -> Array:
     """Converts a list of indices, or a mask, to indices."""
     array = arg if isinstance(arg, np.ndarray) else np.asarray(arg)
     if array.ndim != 1:
@@ -250,10 +267,10 @@ def broadcast_shape(source: Shape, target: Selection) -> Shape:
     return tuple(reversed(shape))
 
 
-def numpy_index(args: tuple[Any, ...], dims: Shape) -> tuple[Any, ...]:
+def numpy_index(args: Args, dims: Shape) -> Args:
     """Converts an index for NumPy, which has no slices of blocks."""
 
-    def blocks(arg: Any, length: int) -> Any:
+    def blocks(arg: IndexItem | None, length: int) -> IndexItem:
         if not isinstance(arg, MultiBlockSlice):
             return slice(None) if arg is None else arg
         start, stride, count, block = arg.indices(length)
@@ -269,7 +286,7 @@ class Space:
     ``"none"``, ``"all"``, ``"points"``, ``"regular"`` or ``"blocks"``.
     """
 
-    def __init__(self, shape: Shape, selection: tuple[Any, ...]) -> None:
+    def __init__(self, shape: Shape, selection: StoredSelection) -> None:
         #: Extent; empty if the file does not store it.
         self.shape = shape
         self.selection = selection
@@ -359,7 +376,7 @@ class Space:
         return tuple(shape) if int(np.prod(shape)) == count else (count,)
 
 
-def referred(dims: Shape, selection: tuple[Any, ...]) -> Selection:
+def referred(dims: Shape, selection: StoredSelection) -> Selection:
     """Resolves a stored selection for a dataset of this extent."""
     shape = Space(dims, selection).selected_shape()
     # An empty selection of a scalar has no shape, and no array.

@@ -9,14 +9,42 @@ from __future__ import annotations
 import importlib
 import io
 import os
+from collections.abc import Mapping
 from functools import cached_property
 from itertools import count
 from threading import Lock
-from typing import Any
+from types import ModuleType
+from typing import Any, Protocol, cast
 
 from hyperchunk.exceptions import ChangedError
+from hyperchunk.typing import SupportsSeekRead
 
 Ranges = list[tuple[int, int]]
+
+
+class Source(Protocol):
+    """A source of bytes for `_core`."""
+
+    @property
+    def size(self) -> int:
+        """Size in bytes."""
+
+    @property
+    def identity(self) -> str | None:
+        """Name and version; None if reads cost no requests."""
+
+    def fetch(self, ranges: Ranges) -> list[bytes]:
+        """Returns ranges of bytes."""
+
+
+class FileSystem(Protocol):
+    """The methods of an fsspec file system that are used here."""
+
+    protocol: str | tuple[str, ...]
+
+    def invalidate_cache(self) -> None: ...
+    def info(self, path: str) -> dict[str, Any]: ...
+    def cat_ranges(self, paths: list[str], starts: list[int], ends: list[int], *, on_error: str) -> list[bytes]: ...
 
 
 class FileObject:
@@ -24,7 +52,7 @@ class FileObject:
 
     identity = None
 
-    def __init__(self, file: Any) -> None:
+    def __init__(self, file: SupportsSeekRead) -> None:
         self._file = file
         self._lock = Lock()
         self.size = int(file.seek(0, io.SEEK_END) or file.tell())
@@ -44,7 +72,7 @@ class FileObject:
                 start += len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return FileObject, (self._file,)
 
 
@@ -95,7 +123,7 @@ _openings = count()
 class FsspecFile(_Versioned):
     """A file of an fsspec file system: ranges are fetched together, without fsspec's caches."""
 
-    def __init__(self, filesystem: Any, path: str) -> None:
+    def __init__(self, filesystem: FileSystem, path: str) -> None:
         self._filesystem = filesystem
         self._path = path
 
@@ -113,14 +141,14 @@ class FsspecFile(_Versioned):
     def _get(self, starts: list[int], ends: list[int]) -> list[bytes]:
         return list(self._filesystem.cat_ranges([self._path] * len(starts), starts, ends, on_error="raise"))
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return FsspecFile, (self._filesystem, self._path)
 
 
 class ObstoreObject(_Versioned):
     """An object of an obstore store."""
 
-    def __init__(self, store: Any, path: str) -> None:
+    def __init__(self, store: object, path: str) -> None:
         self._store = store
         self._path = path
 
@@ -135,34 +163,34 @@ class ObstoreObject(_Versioned):
         found = _obstore().get_ranges(self._store, self._path, starts=starts, ends=ends, coalesce=0)
         return [bytes(part) for part in found]
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return ObstoreObject, (self._store, self._path)
 
 
-def _obstore() -> Any:
+def _obstore() -> ModuleType:
     return importlib.import_module("obstore")
 
 
-def _version(info: dict[str, Any]) -> str:
+def _version(info: Mapping[str, object]) -> str:
     for key in ("ETag", "etag", "e_tag", "md5Hash", "generation", "LastModified", "last_modified", "mtime", "created"):
         if info.get(key) is not None:
             return str(info[key])
     return ""
 
 
-def source_of(thing: Any) -> Any:
+def source_of(thing: object) -> Source | None:
     """Returns the source for an object; None if its type is not supported."""
     if isinstance(thing, tuple) and len(thing) == 2:
         first, path = thing
         if hasattr(first, "cat_ranges"):
-            return FsspecFile(first, str(path))
+            return FsspecFile(cast("FileSystem", first), str(path))
         if type(first).__module__.startswith("obstore"):
             return ObstoreObject(first, str(path))
     filesystem, path = getattr(thing, "fs", None), getattr(thing, "path", None)
     if hasattr(filesystem, "cat_ranges") and isinstance(path, str):
-        return FsspecFile(filesystem, path)
+        return FsspecFile(cast("FileSystem", filesystem), path)
     if hasattr(thing, "read") and hasattr(thing, "seek"):
-        return FileObject(thing)
+        return FileObject(cast("SupportsSeekRead", thing))
     return None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from difflib import get_close_matches
 
 # In larger groups, names are neither listed nor compared.
@@ -29,6 +29,14 @@ def suggestion(wanted: str, count: int, names: Sequence[str | bytes], where: str
         return meant
     rest = f" and {count - _MOST_SHOWN} more" if count > _MOST_SHOWN else ""
     return f"{meant or ';'} {where} has {_quoted(texts[:_MOST_SHOWN])}{rest}"
+
+
+def unexpected_keyword(function: str, given: Iterable[str], known: Collection[str]) -> TypeError:
+    """Returns the error for a keyword argument that a function does not have: the first one of `given`."""
+    name = min(given)
+    like = get_close_matches(name, known, 1, 0.6)
+    meant = f"; did you mean {like[0]!r}?" if like else ""
+    return TypeError(f"{function}() got an unexpected keyword argument {name!r}{meant}")
 
 
 def few(count: int) -> bool:

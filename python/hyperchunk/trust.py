@@ -53,6 +53,10 @@ def ls() -> list[Key]:
 
     Raises:
         KeyFileError: A key's file is unsafe or damaged. Functions signed by it do not run.
+
+    Example:
+        >>> [key.name for key in hyperchunk.trust.ls() if key.profile == "default"]  # doctest: +SKIP
+        ['lab']
     """
     keys, bad = _core.trust_list()
     if bad:
@@ -61,7 +65,12 @@ def ls() -> list[Key]:
 
 
 def profiles() -> list[str]:
-    """Lists the names of the profiles."""
+    """Lists the names of the profiles.
+
+    Example:
+        >>> "untrusted" in hyperchunk.trust.profiles()
+        True
+    """
     return _core.trust_profiles()
 
 
@@ -78,6 +87,9 @@ def add(key: Path, profile: str, *, name: str | None = None, even_if_revoked: bo
         UdfSyntaxError: The argument is not a key.
         NotFoundError: There is no such file, dataset or profile, or the dataset is not signed.
         RefusedError: The key was revoked, or the profile is ``"self"``.
+
+    Example:
+        >>> hyperchunk.trust.add("colleague.pub", "default", name="lab")  # doctest: +SKIP
     """
     with _libhdf5.exclusive():
         return Key(*_core.trust_add(os.fspath(key), profile, name, even_if_revoked, _libhdf5.of_h5py()))
@@ -88,12 +100,19 @@ def move(fingerprint: str, profile: str) -> Key:
 
     Raises:
         NotFoundError: The key is in no profile, or there is no such profile.
+
+    Example:
+        >>> hyperchunk.trust.move("SHA256:…", "untrusted")  # doctest: +SKIP
     """
     return Key(*_core.trust_move(fingerprint, profile))
 
 
 def revoke(fingerprint: str) -> None:
-    """Revokes a key: functions signed by it are refused from now on, even in the profile for unknown keys."""
+    """Revokes a key: functions signed by it are refused from now on, even in the profile for unknown keys.
+
+    Example:
+        >>> hyperchunk.trust.revoke("SHA256:…")  # doctest: +SKIP
+    """
     _core.trust_revoke(fingerprint)
 
 
@@ -102,6 +121,9 @@ def rm(fingerprint: str) -> None:
 
     Raises:
         NotFoundError: The key is in none of your profiles.
+
+    Example:
+        >>> hyperchunk.trust.rm("SHA256:…")  # doctest: +SKIP
     """
     _core.trust_remove(fingerprint)
 
@@ -116,6 +138,10 @@ def import_profile(file: Path, name: str | None = None, *, dry_run: bool = False
 
     Raises:
         ExistsError: A profile of that name exists.
+
+    Example:
+        >>> hyperchunk.trust.import_profile("lab.json", dry_run=True).warnings  # doctest: +SKIP
+        []
     """
     toml, warnings, made, path = _core.trust_import(os.fspath(file), name, dry_run)
     return ImportedProfile(toml, warnings, made, None if path is None else os.fspath(path))

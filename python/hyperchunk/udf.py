@@ -7,15 +7,18 @@ import operator
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from hyperchunk import _core, _libhdf5
 from hyperchunk._printable import printable
 from hyperchunk.exceptions import NotFoundError
+from hyperchunk.typing import PathLike
 
 __all__ = ["LiveDataset", "Verdict", "attach", "convert", "explain", "extend", "ls", "rebuild", "rm", "show", "verify"]
 
-Path = str | os.PathLike[str]
+Path: TypeAlias = PathLike
+#: Record of a live dataset: parsed JSON.
+Record: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,7 @@ class LiveDataset:
 
     path: str
     """Its path in the file."""
-    record: dict[str, Any]
+    record: Record
     """The record: back end, inputs, output, source, signature; of one that HDF5-UDF wrote, its header
     (``api_version`` 2). Empty when it is damaged beyond reading."""
     stub_bytes: int
@@ -81,7 +84,7 @@ def attach(
     overwrite: bool = False,
     unsigned: bool = False,
     dry_run: bool = False,
-) -> list[dict[str, Any]]:
+) -> list[Record]:
     """Stores a program, or an expression, in an HDF5 file as one or more live datasets.
 
     Of the datasets that the program names with ``lib.getData``, the ones that exist in the file are its inputs, the
@@ -160,6 +163,12 @@ def ls(file: Path) -> list[LiveDataset]:
 
     Raises:
         NotFoundError: There is no such file.
+
+    Example:
+        >>> with hyperchunk.open("plain.h5", "w") as file:
+        ...     file["x"] = [1, 2, 3]
+        >>> hyperchunk.udf.ls("plain.h5")
+        []
     """
     library = _libhdf5.of_h5py()
     with _libhdf5.exclusive():
@@ -182,6 +191,10 @@ def show(file: Path, dataset: str) -> LiveDataset:
 
     Raises:
         NotFoundError: There is no such file, or no live dataset of that name in it.
+
+    Example:
+        >>> hyperchunk.udf.show("scene.h5", "NDVI").record["backend"]  # doctest: +SKIP
+        'expression'
     """
     path = "/" + dataset.lstrip("/")
     for live in ls(file):
@@ -201,6 +214,10 @@ def extend(file: Path, dataset: str, to: Sequence[int] | None = None) -> tuple[i
     Raises:
         InvalidRecordError: The dataset is not growable, or not to this shape.
         NotFoundError: There is no such file, or no live dataset of that name in it.
+
+    Example:
+        >>> hyperchunk.udf.extend("scene.h5", "NDVI")  # doctest: +SKIP
+        (5000, 4000)
     """
     library = _libhdf5.of_h5py()
     with _libhdf5.exclusive():
@@ -212,6 +229,9 @@ def rm(file: Path, dataset: str) -> None:
 
     Raises:
         NotFoundError: There is no such file, or no live dataset of that name in it.
+
+    Example:
+        >>> hyperchunk.udf.rm("scene.h5", "NDVI")  # doctest: +SKIP
     """
     library = _libhdf5.of_h5py()
     with _libhdf5.exclusive():
@@ -225,6 +245,10 @@ def verify(file: Path, dataset: str | None = None) -> list[Verdict]:
 
     Raises:
         NotFoundError: There is no such file, or no live dataset of that name in it.
+
+    Example:
+        >>> [verdict.runs for verdict in hyperchunk.udf.verify("scene.h5")]  # doctest: +SKIP
+        [True]
     """
     library = _libhdf5.of_h5py()
     with _libhdf5.exclusive():
@@ -238,13 +262,16 @@ def explain(file: Path, dataset: str) -> str:
     Raises:
         NotFoundError: There is no such file, or no live dataset of that name in it.
         InvalidRecordError: Its record is invalid.
+
+    Example:
+        >>> print(hyperchunk.udf.explain("scene.h5", "NDVI"))  # doctest: +SKIP
     """
     library = _libhdf5.of_h5py()
     with _libhdf5.exclusive():
         return _core.explain_live(os.fspath(file), "/" + dataset.lstrip("/"), library)
 
 
-def rebuild(file: Path, dataset: str, *, take_over: bool = False) -> dict[str, Any]:
+def rebuild(file: Path, dataset: str, *, take_over: bool = False) -> Record:
     """Recompiles the stored source for this machine and signs it with your key; returns the record.
 
     Args:
@@ -254,6 +281,9 @@ def rebuild(file: Path, dataset: str, *, take_over: bool = False) -> dict[str, A
 
     Raises:
         RefusedError: The dataset is not signed by your key, and ``take_over`` is not set.
+
+    Example:
+        >>> hyperchunk.udf.rebuild("scene.h5", "NDVI", take_over=True)  # doctest: +SKIP
     """
     library = _libhdf5.of_h5py()
     with _libhdf5.exclusive():
@@ -261,7 +291,7 @@ def rebuild(file: Path, dataset: str, *, take_over: bool = False) -> dict[str, A
     return _record(record)
 
 
-def convert(file: Path, dataset: str, *, dry_run: bool = False) -> list[dict[str, Any]]:
+def convert(file: Path, dataset: str, *, dry_run: bool = False) -> list[Record]:
     """Converts a dataset written by HDF5-UDF to a live dataset, from its stored source; returns the records.
 
     You sign it, so read its source first (:func:`show`): HDF5-UDF's signature does not cover it.
@@ -269,6 +299,9 @@ def convert(file: Path, dataset: str, *, dry_run: bool = False) -> list[dict[str
     Raises:
         NotFoundError: There is no such dataset, or its source was not stored.
         UnsupportedError: HDF5-UDF did not write it, or it was renamed later.
+
+    Example:
+        >>> hyperchunk.udf.convert("old.h5", "NDVI", dry_run=True)  # doctest: +SKIP
     """
     library = _libhdf5.of_h5py()
     with _libhdf5.exclusive():
@@ -276,6 +309,6 @@ def convert(file: Path, dataset: str, *, dry_run: bool = False) -> list[dict[str
     return [_record(record) for record in records]
 
 
-def _record(text: str) -> dict[str, Any]:
-    record: dict[str, Any] = json.loads(text)
+def _record(text: str) -> Record:
+    record: Record = json.loads(text)
     return record

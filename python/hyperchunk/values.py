@@ -13,14 +13,13 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from hyperchunk import _core, dtypes
-from hyperchunk.dtypes import Description, Dtype
+from hyperchunk.dtypes import Description
 from hyperchunk.exceptions import ConversionError
 from hyperchunk.references import class_of
+from hyperchunk.typing import Array, Dtype
 
-Array = npt.NDArray[Any]
 #: A file opened for reading or writing.
 AnyFile = _core.File | _core.Writer
 Resolve = Callable[[AnyFile, Array], Array]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from hyperchunk import values
-from hyperchunk.dtypes import Dtype
-from hyperchunk.values import Array, Plan
+from hyperchunk.typing import Array, Dtype, Index, Values
+from hyperchunk.values import Plan
 
 if TYPE_CHECKING:
     from hyperchunk.dataset import Dataset
@@ -29,7 +29,7 @@ class AbstractView(ABC):
         """Dtype of the values that are read."""
 
     @abstractmethod
-    def __getitem__(self, args: Any) -> Any: ...
+    def __getitem__(self, args: Index) -> Values: ...
 
     def __len__(self) -> int:
         return len(self._dataset)
@@ -69,7 +69,7 @@ class AsTypeView(AbstractView):
         """Dtype of the values that are read."""
         return self._plan.dtype
 
-    def __getitem__(self, args: Any) -> Any:
+    def __getitem__(self, args: Index) -> Values:
         return self._dataset._read(args if isinstance(args, tuple) else (args,), self._plan)
 
 
@@ -86,7 +86,7 @@ class AsStrView(AbstractView):
         """Dtype of the values that are read: objects."""
         return np.dtype(object)
 
-    def __getitem__(self, args: Any) -> Any:
+    def __getitem__(self, args: Index) -> Values:
         found = self._dataset[args]
         if isinstance(found, bytes):
             return found.decode(self.encoding, self.errors)
@@ -115,7 +115,7 @@ class FieldsView(AbstractView):
         """Dtype of the values that are read."""
         return self._plan.dtype if self._single is None else self._plan.dtype[self._single]
 
-    def __getitem__(self, args: Any) -> Any:
+    def __getitem__(self, args: Index) -> Values:
         found = self._dataset._read(args if isinstance(args, tuple) else (args,), self._plan)
         return found if self._single is None else found[self._single]
 
@@ -123,7 +123,12 @@ class FieldsView(AbstractView):
 class ChunkIterator:
     """Iterator over the intersections of a selection with each chunk, as slices."""
 
-    def __init__(self, shape: tuple[int, ...], chunks: tuple[int, ...] | None, sel: Any = None) -> None:
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        chunks: tuple[int, ...] | None,
+        sel: slice | int | tuple[slice | int, ...] | None = None,
+    ) -> None:
         if not chunks:
             raise TypeError("Chunked dataset required")
         if sel is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -12,24 +12,38 @@ import numpy.typing as npt
 from hyperchunk.datatype import Datatype
 from hyperchunk.dtypes import Description
 from hyperchunk.objects import encode
-from hyperchunk.selections import Selection, everything, select
+from hyperchunk.selections import Args, Selection, everything, select
+from hyperchunk.typing import Index, PathLike, Shape, ShapeLike
+
+if TYPE_CHECKING:
+    from hyperchunk.dataset import Dataset
 
 #: End of an unlimited slice. h5py's ``h5s.UNLIMITED``.
 UNLIMITED = 2**64 - 1
-
-Shape = tuple[int, ...]
 
 
 class VirtualSource:
     """A source of a virtual dataset: a path and a name with the shape, or a dataset. ``source[index]`` selects a part
     of it. In the names of files and datasets, ``%b`` stands for a block number.
+
+    Args:
+        path_or_dataset: Path of the file, or a dataset, which then takes no other argument.
+        name: Path of the dataset in that file.
+        shape, dtype, maxshape: Extent, dtype and maximum extent of the dataset.
+
+    Raises:
+        TypeError: A path without `name` and `shape`, or a dataset with another argument.
+
+    Example:
+        >>> hyperchunk.VirtualSource("day-1.h5", "t", (24, 10))[:, 0].shape
+        (24,)
     """
 
     def __init__(
         self,
-        path_or_dataset: Any,
+        path_or_dataset: PathLike | bytes | Dataset,
         name: str | None = None,
-        shape: int | Shape | None = None,
+        shape: ShapeLike | None = None,
         dtype: npt.DTypeLike | None = None,
         maxshape: int | tuple[int | None, ...] | None = None,
     ) -> None:
@@ -49,14 +63,14 @@ class VirtualSource:
         self._dims: Shape = _extent(shape)
         self.maxshape = self._dims if maxshape is None else _bounds(maxshape)
         self._selection: Selection | None = None
-        self._args: tuple[Any, ...] = ()
+        self._args: Args = ()
 
     @property
     def shape(self) -> Shape:
         """Shape of the selected part."""
         return self._dims if self._selection is None else self._selection.array_shape
 
-    def __getitem__(self, args: Any) -> VirtualSource:
+    def __getitem__(self, args: Index) -> VirtualSource:
         if self._selection is not None:
             raise RuntimeError("VirtualSource objects can only be sliced once.")
         part = object.__new__(VirtualSource)
@@ -74,11 +88,28 @@ class VirtualSource:
 class VirtualLayout:
     """Layout of a new virtual dataset: assign ``layout[index] = source`` for each part, then call
     ``group.create_virtual_dataset(name, layout)``.
+
+    Args:
+        shape: Extent of the dataset.
+        dtype: Dtype, or a committed datatype.
+        maxshape: Maximum extent; None in an unlimited dimension.
+        filename: Name of the file that will have the dataset; by default any.
+
+    Example:
+        >>> with hyperchunk.open("day-1.h5", "w") as file:
+        ...     file["t"] = numpy.arange(4)
+        >>> layout = hyperchunk.VirtualLayout((2, 4), "i8")
+        >>> layout[0] = hyperchunk.VirtualSource("day-1.h5", "t", (4,))
+        >>> with hyperchunk.open("days.h5", "w") as file:
+        ...     days = file.create_virtual_dataset("t", layout, fillvalue=-1)
+        >>> with hyperchunk.open("days.h5") as file:
+        ...     file["t"][:].tolist()
+        [[0, 1, 2, 3], [-1, -1, -1, -1]]
     """
 
     def __init__(
         self,
-        shape: int | Shape,
+        shape: ShapeLike,
         dtype: npt.DTypeLike | Datatype,
         maxshape: int | tuple[int | None, ...] | None = None,
         filename: str | None = None,
@@ -89,7 +120,7 @@ class VirtualLayout:
         self._filename = filename
         self._parts: list[tuple[str, str, Description, Description]] = []
 
-    def __setitem__(self, args: Any, source: VirtualSource) -> None:
+    def __setitem__(self, args: Index, source: VirtualSource) -> None:
         args = args if isinstance(args, tuple) else (args,)
         chosen = select(self.shape, args)
         target, taken = _region(chosen, self.shape, args), source._region()
@@ -109,7 +140,9 @@ class VirtualLayout:
         ]
 
 
-def _extent(shape: Any) -> Shape:
+def _extent(shape: ShapeLike | None) -> Shape:
+    if shape is None:
+        raise TypeError("a dataset of a null dataspace is no source")
     return (int(shape),) if isinstance(shape, int | np.integer) else tuple(int(length) for length in shape)
 
 
@@ -118,7 +151,7 @@ def _bounds(maxshape: int | tuple[int | None, ...]) -> tuple[int | None, ...]:
     return tuple(None if bound in (None, UNLIMITED) else bound for bound in bounds)
 
 
-def _region(selection: Selection, dims: Shape, args: tuple[Any, ...]) -> Description:
+def _region(selection: Selection, dims: Shape, args: Args) -> Description:
     """Converts a selection to its form in a file; slices up to `UNLIMITED` have no end."""
     found: Description = selection.choice.description(list(dims))
     endless = [isinstance(arg, slice) and arg.stop == UNLIMITED for arg in args]

@@ -6,9 +6,9 @@ xarray finds it through the entry point of the package; nothing here needs to be
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack
 
 import numpy as np
 from xarray import Dataset as XarrayDataset
@@ -24,6 +24,40 @@ from hyperchunk import netcdf
 from hyperchunk.dtypes import check_string_dtype
 from hyperchunk.exceptions import ReadError
 from hyperchunk.file import File, is_hdf5
+from hyperchunk.typing import AttributeValue, OpenOptions, StorageOptions, Values
+
+if TYPE_CHECKING:
+    from xarray import DataTree
+
+    from hyperchunk.dataset import Dataset as HyperchunkDataset
+    from hyperchunk.views import AsStrView
+
+
+#: A file as xarray passes it on: everything that :func:`hyperchunk.open` takes, and more, which is an error.
+XarrayName: TypeAlias = Any
+
+
+class DecodingOptions(TypedDict, total=False):
+    """Options of xarray for decoding."""
+
+    mask_and_scale: bool
+    decode_times: bool
+    concat_characters: bool
+    decode_coords: bool
+    drop_variables: str | Iterable[str] | None
+    use_cftime: bool | None
+    decode_timedelta: bool | None
+
+
+class GroupOptions(DecodingOptions, total=False):
+    """Options for opening groups."""
+
+    group: str | None
+    phony_dims: str | None
+    decode_vlen_strings: bool
+    open_kwargs: OpenOptions | None
+    storage_options: StorageOptions | None
+
 
 _SUFFIXES = {".cdf", ".h5", ".hdf", ".hdf5", ".he5", ".nc", ".nc4"}
 
@@ -48,14 +82,14 @@ class HyperchunkArray(BackendArray):
         vlen: Any = create_vlen_dtype  # xarray has no types for it
         self.dtype = vlen(str) if self._text else dataset.dtype
 
-    def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
+    def __getitem__(self, key: indexing.ExplicitIndexer) -> Values:
         support = indexing.IndexingSupport.OUTER_1VECTOR
         return indexing.explicit_indexing_adapter(key, self.shape, support, self._read)
 
-    def _read(self, key: tuple[Any, ...]) -> Any:
-        source: Any = self.dataset
+    def _read(self, key: tuple[Any, ...]) -> Values:
+        source: HyperchunkDataset | AsStrView = self.dataset
         if self._text:
-            source = source.asstr(errors="surrogateescape")
+            source = self.dataset.asstr(errors="surrogateescape")
         stored = self.dataset.shape or ()
         if stored == self.shape:
             return source[key if key else ()]
@@ -74,20 +108,20 @@ class HyperchunkStore(AbstractDataStore):
         self.source = source
         self.decode_strings = decode_strings
 
-    def load(self) -> tuple[Any, Any]:
+    def load(self) -> tuple[Mapping[str, XarrayVariable], Mapping[str, AttributeValue]]:
         return self.get_variables(), self.get_attrs()
 
-    def get_attrs(self) -> Any:
+    def get_attrs(self) -> Mapping[str, AttributeValue]:
         return FrozenDict(self.group.attrs)
 
-    def get_dimensions(self) -> Any:
+    def get_dimensions(self) -> Mapping[str, int]:
         return FrozenDict(self.group.dimensions)
 
-    def get_encoding(self) -> dict[str, Any]:
+    def get_encoding(self) -> dict[str, object]:
         used = {dimension for variable in self.group.variables.values() for dimension in variable.dimensions}
         return {"unlimited_dims": self.group.unlimited & (used | set(self.group.dimensions))}
 
-    def get_variables(self) -> Any:
+    def get_variables(self) -> Mapping[str, XarrayVariable]:
         found = {}
         for name, variable in self.group.variables.items():
             made = self._variable(variable)
@@ -131,7 +165,7 @@ class HyperchunkStore(AbstractDataStore):
         dataset = variable.hdf5
         data = HyperchunkArray(variable, self.decode_strings)
         text = check_string_dtype(dataset.dtype)
-        encoding: dict[str, Any] = {"dtype": str if text is not None and text.length is None else dataset.dtype}
+        encoding: dict[str, object] = {"dtype": str if text is not None and text.length is None else dataset.dtype}
         encoding["contiguous"] = dataset.chunks is None
         encoding["chunksizes"] = dataset.chunks
         if dataset.chunks:
@@ -158,7 +192,7 @@ class HyperchunkBackendEntrypoint(BackendEntrypoint):
     url = "https://github.com/hyperchunk/hyperchunk"
     supports_groups = True
 
-    def guess_can_open(self, filename_or_obj: Any) -> bool:
+    def guess_can_open(self, filename_or_obj: XarrayName) -> bool:
         if isinstance(filename_or_obj, str | os.PathLike):
             path = Path(filename_or_obj)
             return path.is_file() and is_hdf5(path) if path.exists() else path.suffix in _SUFFIXES
@@ -166,7 +200,7 @@ class HyperchunkBackendEntrypoint(BackendEntrypoint):
 
     def open_dataset(
         self,
-        filename_or_obj: Any,
+        filename_or_obj: XarrayName,
         *,
         mask_and_scale: bool = True,
         decode_times: bool = True,
@@ -178,8 +212,8 @@ class HyperchunkBackendEntrypoint(BackendEntrypoint):
         group: str | None = None,
         phony_dims: str | None = "access",
         decode_vlen_strings: bool = True,
-        open_kwargs: dict[str, Any] | None = None,
-        storage_options: dict[str, Any] | None = None,
+        open_kwargs: OpenOptions | None = None,
+        storage_options: StorageOptions | None = None,
     ) -> XarrayDataset:
         """Opens one group. `phony_dims`: naming scheme for anonymous dimensions (``"access"``), or ``None`` for an
         error. `storage_options` set the access to a store; they and `open_kwargs` go to :func:`hyperchunk.open`.
@@ -199,7 +233,7 @@ class HyperchunkBackendEntrypoint(BackendEntrypoint):
                 decode_timedelta=decode_timedelta,
             )
 
-    def open_datatree(self, filename_or_obj: Any, **options: Any) -> Any:
+    def open_datatree(self, filename_or_obj: XarrayName, **options: Unpack[GroupOptions]) -> DataTree:
         """Opens all groups as a tree."""
         from xarray import DataTree
 
@@ -207,14 +241,14 @@ class HyperchunkBackendEntrypoint(BackendEntrypoint):
 
     def open_groups_as_dict(
         self,
-        filename_or_obj: Any,
+        filename_or_obj: XarrayName,
         *,
         group: str | None = None,
         phony_dims: str | None = "access",
         decode_vlen_strings: bool = True,
-        open_kwargs: dict[str, Any] | None = None,
-        storage_options: dict[str, Any] | None = None,
-        **decoding: Any,
+        open_kwargs: OpenOptions | None = None,
+        storage_options: StorageOptions | None = None,
+        **decoding: Unpack[DecodingOptions],
     ) -> dict[str, XarrayDataset]:
         """Opens a group and all groups below it: path → dataset."""
         file, source = _open(filename_or_obj, open_kwargs, storage_options)
@@ -230,12 +264,12 @@ class HyperchunkBackendEntrypoint(BackendEntrypoint):
 
 
 def _open(
-    filename_or_obj: Any, open_kwargs: dict[str, Any] | None, storage_options: dict[str, Any] | None
+    filename_or_obj: XarrayName, open_kwargs: OpenOptions | None, storage_options: StorageOptions | None
 ) -> tuple[File, str | None]:
     if isinstance(filename_or_obj, str | os.PathLike):
         filename_or_obj = os.path.expanduser(os.fspath(filename_or_obj))  # noqa: PTH111 (a URL must stay as it is)
     source = filename_or_obj if isinstance(filename_or_obj, str) else None
-    options = dict(open_kwargs or {})
+    options: OpenOptions = {**(open_kwargs or {})}
     if storage_options:
         options["storage_options"] = storage_options
     return File(filename_or_obj, "r", **options), source

@@ -9,10 +9,10 @@ import os
 from hyperchunk import _core
 from hyperchunk.arrow.remote import RemoteTable
 from hyperchunk.arrow.scan import scan_hyperchunk
-from hyperchunk.arrow.table import Table, table_of
+from hyperchunk.arrow.table import Table, as_table
 
 if hasattr(os, "register_at_fork"):
     # A read-ahead thread must not be in the middle of its work when the process forks.
     os.register_at_fork(before=_core.before_fork, after_in_parent=_core.after_fork, after_in_child=_core.after_fork)
 
-__all__ = ["RemoteTable", "Table", "scan_hyperchunk", "table_of"]
+__all__ = ["RemoteTable", "Table", "as_table", "scan_hyperchunk"]

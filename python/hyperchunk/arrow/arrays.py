@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
+
+from hyperchunk.typing import Array
 
 _EXTENSION_KEY = b"ARROW:extension:name"
 
 
-def to_numpy(table: pa.Table) -> dict[str, npt.NDArray[Any]]:
+def to_numpy(table: pa.Table) -> dict[str, Array]:
     """Returns a NumPy array for each column, without a copy of contiguous values in NumPy's representation."""
     return {
         field.name: _array(_combine_chunks(column), field)
@@ -26,7 +25,7 @@ def _combine_chunks(column: pa.ChunkedArray) -> pa.Array:
     return whole if isinstance(whole, pa.Array) else pa.concat_arrays(whole.chunks)
 
 
-def _array(values: pa.Array, field: pa.Field) -> npt.NDArray[Any]:
+def _array(values: pa.Array, field: pa.Field) -> Array:
     extension = (field.metadata or {}).get(_EXTENSION_KEY, b"")
     shape = [len(values)]
     kind = values.type
@@ -43,7 +42,7 @@ def _array(values: pa.Array, field: pa.Field) -> npt.NDArray[Any]:
         if isinstance(values, pa.ExtensionArray):
             extension = values.type.extension_name.encode()
             values = values.storage
-    array: npt.NDArray[Any] = values.to_numpy(zero_copy_only=False)
+    array: Array = values.to_numpy(zero_copy_only=False)
     if extension == b"arrow.bool8":
         array = array.view(np.bool_)
     array = array.reshape(shape)
@@ -52,7 +51,7 @@ def _array(values: pa.Array, field: pa.Field) -> npt.NDArray[Any]:
     return array
 
 
-def with_arrow_booleans(table: Any) -> Any:
+def with_arrow_booleans(table: pa.Table) -> pa.Table:
     """A :class:`pyarrow.Table` with Arrow's own truth values where it has ``arrow.bool8``, which pandas takes for
     integers."""
     bool8 = getattr(pa, "bool8", None)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypedDict, Unpack
 
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.dataset as ds
 
@@ -15,6 +16,27 @@ from hyperchunk.arrow.zones import scan as zoned_scan
 if TYPE_CHECKING:
     from hyperchunk.arrow.table import Table
     from hyperchunk.arrow.zones import ScanReport
+
+
+#: Columns of a scan: names, or expressions by the names of the results; None for all.
+ColumnsWanted: TypeAlias = "Sequence[str] | dict[str, ds.Expression] | None"
+
+
+class ScannerOptions(TypedDict, total=False):
+    """Options of pyarrow's scanners. All but the first ones have no effect here."""
+
+    batch_readahead: int
+    fragment_readahead: int
+    use_threads: bool
+    memory_pool: pa.MemoryPool
+    cache_metadata: bool
+    fragment_scan_options: ds.FragmentScanOptions
+
+
+class BatchOptions(ScannerOptions, total=False):
+    """Options of pyarrow's scanners, with the maximum number of rows of a batch."""
+
+    batch_size: int
 
 
 class TableDataset(ds.Dataset):  # type: ignore[misc]
@@ -50,16 +72,16 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
 
     def scanner(
         self,
-        columns: Any = None,
+        columns: ColumnsWanted = None,
         filter: ds.Expression | None = None,
         batch_size: int | None = None,
-        **options: Any,
+        **options: Unpack[ScannerOptions],
     ) -> ds.Scanner:
         """Returns a scanner over columns, or named expressions, of the rows for which a filter is true."""
         known = {name: value for name, value in options.items() if name in _OPTIONS}
         filter = self._combined_filter(filter)
-        plain = isinstance(columns, list | tuple) and all(map(self._schema.names.__contains__, columns))
-        if plain and len(set(columns)) == len(columns):
+        fields = self._schema.names
+        if isinstance(columns, list | tuple) and set(columns) <= set(fields) and len(set(columns)) == len(columns):
             # pyarrow has nothing left to evaluate.
             names = list(columns)
             return TableScanner(self._schema, names, lambda: self._reader(names, filter, batch_size), known)
@@ -109,7 +131,7 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
             return filter
         return self._filter if filter is None else self._filter & filter
 
-    def _needed_columns(self, columns: Any, filter: ds.Expression | None) -> list[str]:
+    def _needed_columns(self, columns: ColumnsWanted, filter: ds.Expression | None) -> list[str]:
         """Returns the columns that must be read, in their order."""
         names: list[str] = self._schema.names
         if columns is None:
@@ -141,28 +163,38 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
             return False
         return True
 
-    def to_batches(self, columns: Any = None, filter: Any = None, **options: Any) -> Iterator[pa.RecordBatch]:
+    def to_batches(
+        self, columns: ColumnsWanted = None, filter: ds.Expression | None = None, **options: Unpack[BatchOptions]
+    ) -> Iterator[pa.RecordBatch]:
         """Scans, and returns the batches."""
         batches: Iterator[pa.RecordBatch] = self.scanner(columns=columns, filter=filter, **options).to_batches()
         return batches
 
-    def to_table(self, columns: Any = None, filter: Any = None, **options: Any) -> pa.Table:
+    def to_table(
+        self, columns: ColumnsWanted = None, filter: ds.Expression | None = None, **options: Unpack[BatchOptions]
+    ) -> pa.Table:
         """Scans, and returns a table."""
         return self.scanner(columns=columns, filter=filter, **options).to_table()
 
-    def count_rows(self, filter: ds.Expression | None = None, **options: Any) -> int:
+    def count_rows(self, filter: ds.Expression | None = None, **options: Unpack[BatchOptions]) -> int:
         """Counts the rows for which a filter is true."""
         if self._combined_filter(filter) is None:
             return self._table.num_rows
         return int(self.scanner(columns=[], filter=filter, **options).count_rows())
 
-    def head(self, num_rows: int, columns: Any = None, filter: Any = None, **options: Any) -> pa.Table:
+    def head(
+        self,
+        num_rows: int,
+        columns: ColumnsWanted = None,
+        filter: ds.Expression | None = None,
+        **options: Unpack[BatchOptions],
+    ) -> pa.Table:
         """Returns the first rows of a scan."""
         if self._combined_filter(filter) is None:
             return TableDataset(self._table.slice(0, num_rows)).to_table(columns=columns, **options)
         return self.scanner(columns=columns, filter=filter, **options).head(num_rows)
 
-    def take(self, indices: Any, columns: Any = None, **options: Any) -> pa.Table:
+    def take(self, indices: npt.ArrayLike, columns: ColumnsWanted = None, **options: Unpack[BatchOptions]) -> pa.Table:
         """Returns rows by their numbers."""
         return self.to_table(columns=columns, **options).take(indices)
 
@@ -178,15 +210,15 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
         """Unsupported."""
         raise NotImplementedError("a table of Hyperchunk has the schema that its data have")
 
-    def sort_by(self, sorting: Any, **options: Any) -> ds.InMemoryDataset:
+    def sort_by(self, sorting: str | list[tuple[str, str]], **options: object) -> ds.InMemoryDataset:
         """Returns all rows sorted, in memory."""
         return ds.InMemoryDataset(self.to_table().sort_by(sorting, **options))
 
-    def join(self, right_dataset: Any, keys: Any, **options: Any) -> ds.InMemoryDataset:
+    def join(self, right_dataset: ds.Dataset, keys: str | list[str], **options: object) -> ds.InMemoryDataset:
         """Joins in memory."""
         return ds.InMemoryDataset(self.to_table().join(right_dataset.to_table(), keys, **options))
 
-    def join_asof(self, right_dataset: Any, **options: Any) -> ds.InMemoryDataset:
+    def join_asof(self, right_dataset: ds.Dataset, **options: object) -> ds.InMemoryDataset:
         """Joins by the nearest key, in memory."""
         return ds.InMemoryDataset(self.to_table().join_asof(right_dataset.to_table(), **options))
 
@@ -203,7 +235,7 @@ class TableScanner(ds.Scanner):  # type: ignore[misc]
     """
 
     def __init__(
-        self, schema: pa.Schema, names: list[str], open: Callable[[], pa.RecordBatchReader], options: dict[str, Any]
+        self, schema: pa.Schema, names: list[str], open: Callable[[], pa.RecordBatchReader], options: dict[str, object]
     ) -> None:
         # As in the dataset, there is no C++ object.
         self._schema = schema
@@ -232,9 +264,9 @@ class TableScanner(ds.Scanner):  # type: ignore[misc]
         """Returns the rows, batch by batch."""
         return iter(self._open())
 
-    def scan_batches(self) -> Any:
+    def scan_batches(self) -> Iterator[ds.TaggedRecordBatch]:
         """Returns the batches, each with its fragment."""
-        return self._pyarrow_scanner().scan_batches()
+        return iter(self._pyarrow_scanner().scan_batches())
 
     def to_table(self) -> pa.Table:
         """Returns all rows."""
@@ -252,7 +284,7 @@ class TableScanner(ds.Scanner):  # type: ignore[misc]
         """Counts the rows."""
         return sum(map(len, self._open()))
 
-    def take(self, indices: Any) -> pa.Table:
+    def take(self, indices: npt.ArrayLike) -> pa.Table:
         """Returns rows by their numbers."""
         return self.to_table().take(indices)
 

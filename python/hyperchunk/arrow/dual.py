@@ -4,42 +4,76 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn, TypeAlias, TypedDict
 
 import numpy as np
+import numpy.typing as npt
 
 from hyperchunk import _core
 from hyperchunk.exceptions import InvalidError
 from hyperchunk.objects import Opened, Recipe
+from hyperchunk.typing import Array, ArrowData, PathLike, SupportsArrowSchema
 from hyperchunk.write.datatypes import stored
 from hyperchunk.write.file import _OLDEST, _SYNC, WritableFile
 from hyperchunk.write.group import WritableGroup
 from hyperchunk.write.opened import Writing
 
+#: Columns of a new file: an Arrow schema, Arrow data, or arrays or dtypes by their names.
+ColumnsLike: TypeAlias = "SupportsArrowSchema | ArrowData | Mapping[str, npt.ArrayLike | npt.DTypeLike]"
+
+
+class DualOptions(TypedDict, total=False):
+    """Options of a :class:`DualFile`."""
+
+    mode: str
+    columns: ColumnsLike | None
+    group: str
+    row_group: int | None
+    growable: bool
+    userblock_size: int | None
+    sync: str | bool | None
+    threads: int | None
+
 
 class DualFile(WritableFile):
     """A new file that is HDF5 and Arrow at once: each column is a dataset whose stored bytes Arrow can read in place.
 
-    `columns` defines the columns: a pyarrow schema, a table, any object with ``__arrow_c_schema__``, or a mapping of
-    names to arrays or dtypes; without it, the first :meth:`append` defines them. `group` is the group of the
-    datasets. `row_group` is the number of rows that are stored together; without it, the rows of the first append are
-    stored contiguously. With `growable`, HDF5 programs may add rows (Arrow sees them after ``hyperchunk arrow fix``).
-
     The file can be written like any other HDF5 file: as soon as it has columns, you can add groups, attributes and
     further datasets. Attributes of the columns and of their group are also stored in Arrow's metadata.
+
+    Args:
+        name: Path of the file.
+        mode: ``"w"`` replaces an existing file, ``"x"`` does not.
+        columns: A pyarrow schema, a table, any object with ``__arrow_c_schema__``, or a mapping of names to arrays or
+            dtypes; without it, the first :meth:`append` defines them.
+        group: Path of the group of the datasets.
+        row_group: Number of rows that are stored together; without it, the rows of the first append are stored
+            contiguously.
+        growable: HDF5 programs may add rows (Arrow sees them after ``hyperchunk arrow fix``).
+        userblock_size: Size in bytes of a block before the HDF5 data.
+        sync: As for :class:`hyperchunk.write.file.WritableFile`.
+        threads: Maximum number of threads.
+
+    Example:
+        >>> with hyperchunk.create("a.h5", layout="arrow") as file:
+        ...     file.append({"x": numpy.arange(3), "y": numpy.arange(3.0)})
+        3
+        >>> with hyperchunk.open("a.h5") as file:
+        ...     file["y"][:].tolist()
+        [0.0, 1.0, 2.0]
     """
 
-    __slots__ = ("_dual", "_options", "_path")
+    __slots__ = ("_dual", "_options", "_path", "_placement")
 
     def __init__(
         self,
-        name: Any,
+        name: PathLike | bytes,
         mode: str = "w",
         *,
-        columns: Any = None,
+        columns: ColumnsLike | None = None,
         group: str = "/",
         row_group: int | None = None,
         growable: bool = False,
@@ -55,10 +89,8 @@ class DualFile(WritableFile):
             raise ValueError(f"row_group must be 1 or more, not {row_group}")
         self._path = os.fsdecode(name)
         self._dual: _core.DualWriter | None = None
+        self._placement = (group, row_group, growable)
         self._options: dict[str, Any] = {
-            "group": group,
-            "row_group": row_group,
-            "growable": growable,
             "oldest": _OLDEST["earliest"],
             "threads": threads or 0,
             "sync": _SYNC[sync],
@@ -74,12 +106,12 @@ class DualFile(WritableFile):
         if columns is not None:
             self._start(columns)
 
-    def _start(self, columns: Any) -> None:
+    def _start(self, columns: ColumnsLike) -> None:
         if isinstance(columns, Mapping):
             described = [(str(name), *_column_type(name, array)) for name, array in columns.items()]
-            dual = _core.DualWriter.of_columns(self._path, described, **self._options)
+            dual = _core.DualWriter.of_columns(self._path, described, *self._placement, **self._options)
         else:
-            dual = _core.DualWriter.of_stream(self._path, _empty(columns), **self._options)
+            dual = _core.DualWriter.of_stream(self._path, _empty(columns), *self._placement, **self._options)
         self._attach(dual)
 
     def _attach(self, dual: _core.DualWriter) -> None:
@@ -101,7 +133,7 @@ class DualFile(WritableFile):
         assert self._dual is not None
         return self._dual
 
-    def append(self, rows: Any) -> int:
+    def append(self, rows: ArrowData | Mapping[str, npt.ArrayLike]) -> int:
         """Appends rows and returns their number. `rows` is any object with ``__arrow_c_stream__`` or
         ``__arrow_c_array__`` (tables and batches of pyarrow, polars, DuckDB, …), or a mapping of column names to
         arrays of equal length. Values go straight from their memory to the file. Readers see them after the next
@@ -112,13 +144,13 @@ class DualFile(WritableFile):
         stream = _stream(rows)
         if self._dual is None:
             self._opened.need_open()  # type: ignore[attr-defined]
-            self._attach(_core.DualWriter.of_stream(self._path, stream, **self._options))
+            self._attach(_core.DualWriter.of_stream(self._path, stream, *self._placement, **self._options))
         known = getattr(rows, "num_rows", None)
-        if known is None and hasattr(rows, "__len__"):
+        if known is None and isinstance(rows, Sized):
             known = len(rows)
         return self._open_dual().append_stream(stream, known)
 
-    def _append_arrays(self, arrays: dict[str, np.ndarray[Any, Any]]) -> int:
+    def _append_arrays(self, arrays: dict[str, Array]) -> int:
         lengths = {name: array.shape[0] if array.ndim else None for name, array in arrays.items()}
         if len(set(lengths.values())) > 1 or None in lengths.values():
             raise ValueError(f"columns of different lengths: {lengths}")
@@ -180,7 +212,7 @@ class _PendingFile(Opened):
     __slots__ = ()
 
     @property
-    def core(self) -> Any:
+    def core(self) -> None:
         return None
 
     @property
@@ -192,7 +224,7 @@ class _PendingFile(Opened):
         if self._closed:
             super().need()
 
-    def need(self) -> Any:
+    def need(self) -> NoReturn:
         self.need_open()
         raise InvalidError(f"the file has no columns yet: append rows, or say columns= (file {self.recipe.filename})")
 
@@ -225,7 +257,7 @@ def _commit(dual: _core.DualWriter, process: int) -> None:
         dual.close()
 
 
-def _stream(rows: Any) -> _core.ArrowStream:
+def _stream(rows: object) -> _core.ArrowStream:
     """Returns the record batches of an Arrow object."""
     if hasattr(rows, "__arrow_c_stream__"):
         return _core.ArrowStream(rows.__arrow_c_stream__())
@@ -234,7 +266,7 @@ def _stream(rows: Any) -> _core.ArrowStream:
     raise TypeError(f"a table, batches or a mapping of arrays is needed, not {type(rows).__name__}")
 
 
-def _empty(columns: Any) -> _core.ArrowStream:
+def _empty(columns: object) -> _core.ArrowStream:
     """Returns an empty stream with the columns of an Arrow object or mapping."""
     if hasattr(columns, "__arrow_c_schema__"):
         return _core.ArrowStream.of_schema(columns.__arrow_c_schema__())
@@ -243,7 +275,7 @@ def _empty(columns: Any) -> _core.ArrowStream:
     return _stream(columns)
 
 
-def _column_type(name: Any, array: Any) -> tuple[_core.Datatype, list[int]]:
+def _column_type(name: str, array: npt.ArrayLike | npt.DTypeLike) -> tuple[_core.Datatype, list[int]]:
     """Returns the datatype of a column's elements, and the extent of a cell."""
     if not isinstance(array, np.ndarray):
         array = np.empty(0, np.dtype(array)) if isinstance(array, str | type | np.dtype) else np.asarray(array)

@@ -12,10 +12,10 @@ import inspect
 import json
 import math
 import sys
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, cast
 
-from hyperchunk.arrow.zones import Condition, filtered_batches
+from hyperchunk.arrow.zones import Condition, Predicate, filtered_batches
 
 if TYPE_CHECKING:
     from hyperchunk.arrow.table import Table
@@ -60,9 +60,9 @@ def source_class(table: type[Table]) -> type | None:
     return _classes[theirs]
 
 
-def _parameters(function: Any) -> list[str] | None:
+def _parameters(function: object) -> list[str] | None:
     try:
-        return list(inspect.signature(function).parameters)
+        return list(inspect.signature(cast("Callable[..., object]", function)).parameters)
     except (TypeError, ValueError):
         return None
 
@@ -81,11 +81,11 @@ class TableSource:
         """Returns the number of rows."""
         return self.obj.num_rows
 
-    def accepts(self, predicate: Any) -> bool:
+    def accepts(self, predicate: object) -> bool:
         """Returns whether a filter is evaluated here."""
         return _condition(self.obj, [predicate]) is not None
 
-    def stream(self, columns: Sequence[int] | None, filters: Sequence[Any]) -> tuple[object, bool]:
+    def stream(self, columns: Sequence[int] | None, filters: Sequence[object]) -> tuple[object, bool]:
         """Returns the rows for which all filters are true, with columns selected by number, and whether columns were
         selected.
         """
@@ -99,7 +99,7 @@ class TableSource:
         return filtered_batches(self.obj, condition, wanted).__arrow_c_stream__(), columns is not None
 
 
-def _condition(table: Table, filters: Sequence[Any]) -> Condition | None:
+def _condition(table: Table, filters: Sequence[object]) -> Condition | None:
     """Converts DuckDB's filters to a condition; None if one of them is not supported."""
     types = dict(table._core.types)
     left = iter(range(_MAX_NODES))
@@ -117,7 +117,7 @@ class _UnknownError(Exception):
     """An unsupported filter."""
 
 
-def _tree(node: Any, types: dict[str, str], left: Iterator[int]) -> Any:
+def _tree(node: object, types: dict[str, str], left: Iterator[int]) -> Predicate:
     """Converts a DuckDB filter to a predicate."""
     if next(left, None) is None:
         raise _UnknownError
@@ -137,7 +137,7 @@ def _tree(node: Any, types: dict[str, str], left: Iterator[int]) -> Any:
     raise _UnknownError
 
 
-def _parts(node: Any) -> tuple[Any, ...]:
+def _parts(node: object) -> tuple[object, ...]:
     """Returns the kind of a DuckDB node and its fields."""
     fields = {
         "Binary": ("op", "left", "right"),
@@ -154,14 +154,14 @@ def _parts(node: Any) -> tuple[Any, ...]:
     return (kind, *(getattr(node, name) for name in names))
 
 
-def _column(node: Any, types: dict[str, str]) -> str:
+def _column(node: object, types: dict[str, str]) -> str:
     match _parts(node):
         case ("Col", (str(name),)) if name in types:
             return name
     raise _UnknownError
 
 
-def _value(node: Any, column: str) -> Any:
+def _value(node: object, column: str) -> int | dict[str, str]:
     """Returns a number of the column's own type."""
     match _parts(node):
         case ("Lit", int(value), str(kind)) if _INTEGERS.get(kind) == column and not isinstance(value, bool):
@@ -171,7 +171,7 @@ def _value(node: Any, column: str) -> Any:
     raise _UnknownError
 
 
-def _columns(tree: Any) -> set[str]:
+def _columns(tree: Predicate) -> set[str]:
     """Returns the columns that a predicate uses."""
     match tree:
         case {"and": parts} | {"or": parts}:

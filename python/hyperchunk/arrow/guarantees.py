@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import re
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -87,7 +86,7 @@ def _guarantees(number: int, columns: dict[str, Column], schema: pa.Schema) -> l
     return [_all(case) for case in itertools.product(*cases)]
 
 
-def _all(expressions: tuple[Any, ...]) -> ds.Expression:
+def _all(expressions: tuple[ds.Expression, ...]) -> ds.Expression:
     found = ds.scalar(True)
     for number, expression in enumerate(expressions):
         found = expression if number == 0 else found & expression

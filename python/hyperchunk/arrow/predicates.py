@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import io
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-from hyperchunk.arrow.zones import BoolArray, Column, Condition, Zones
+from hyperchunk.arrow.zones import BoolArray, Column, Condition, Predicate, Zones
+from hyperchunk.typing import Array, Dtype
 
 if TYPE_CHECKING:
     import polars as pl
 
     from hyperchunk.arrow.table import Table
+
+
+#: Node of a serialized polars expression, as parsed JSON.
+Expression: TypeAlias = Any
 
 
 class PossibleResults(NamedTuple):
@@ -67,7 +71,7 @@ class _UnknownError(Exception):
     """An unsupported predicate."""
 
 
-def _tree(tree: Any, types: dict[str, str]) -> Any:
+def _tree(tree: Expression, types: dict[str, str]) -> Predicate:
     """Converts a polars predicate to one of ours."""
     match tree:
         case {"BinaryExpr": {"left": left, "op": "And" | "LogicalAnd", "right": right}}:
@@ -106,7 +110,7 @@ def _tree(tree: Any, types: dict[str, str]) -> Any:
     raise _UnknownError
 
 
-def _comparison(value: Any, operator: str, given: Any, types: dict[str, str]) -> Any:
+def _comparison(value: Expression, operator: str, given: Expression, types: dict[str, str]) -> Predicate:
     name, dtype = _numeric_column(value, types)
     number = _literal(given, dtype)
     if number is None or operator not in _COMPARISONS:
@@ -114,7 +118,7 @@ def _comparison(value: Any, operator: str, given: Any, types: dict[str, str]) ->
     return [name, _COMPARISONS[operator], _number_to_json(number)]
 
 
-def _numeric_column(tree: Any, types: dict[str, str]) -> tuple[str, np.dtype[Any]]:
+def _numeric_column(tree: Expression, types: dict[str, str]) -> tuple[str, Dtype]:
     """Returns a numeric column and its dtype."""
     match tree:
         case {"Column": str(name)} if types.get(name) in _TYPES:
@@ -122,7 +126,7 @@ def _numeric_column(tree: Any, types: dict[str, str]) -> tuple[str, np.dtype[Any
     raise _UnknownError
 
 
-def _number_to_json(number: Any) -> Any:
+def _number_to_json(number: np.number) -> int | dict[str, str]:
     return {"float": repr(float(number))} if number.dtype.kind == "f" else int(number)
 
 
@@ -137,7 +141,7 @@ class _Judge:
     def __init__(self, zones: Zones) -> None:
         self._zones = zones
 
-    def judge(self, tree: Any) -> PossibleResults:
+    def judge(self, tree: Expression) -> PossibleResults:
         """Judges a boolean expression."""
         match tree:
             case {"Literal": {"Scalar": {"Boolean": bool(truth)}}}:
@@ -163,7 +167,7 @@ class _Judge:
                 return self._function(function, given)
         return _EITHER
 
-    def _function(self, function: Any, given: list[Any]) -> PossibleResults:
+    def _function(self, function: Expression, given: list[Expression]) -> PossibleResults:
         match function, given:
             case "Not", [one]:
                 found = self.judge(one)
@@ -190,7 +194,7 @@ class _Judge:
                     return PossibleResults(column.numbers | unknown, column.nan | unknown)
         return _EITHER
 
-    def _judge_comparison(self, left: Any, operator: str, right: Any) -> PossibleResults:
+    def _judge_comparison(self, left: Expression, operator: str, right: Expression) -> PossibleResults:
         """Judges a comparison of a column with a value."""
         column = self._column(left)
         if column is None:
@@ -217,7 +221,7 @@ class _Judge:
                 return _EITHER
         return PossibleResults(yes | ~column.known, no | ~column.known)
 
-    def _judge_membership(self, value: Any, stored: bytes) -> PossibleResults:
+    def _judge_membership(self, value: Expression, stored: bytes) -> PossibleResults:
         """Judges a membership test of a column in a list of values."""
         column, values = self._column(value), _list(stored)
         if column is None or values is None or values.dtype != column.low.dtype or (values != values).any():
@@ -226,7 +230,7 @@ class _Judge:
         some = np.searchsorted(values, column.low, "left") < np.searchsorted(values, column.high, "right")
         return PossibleResults((column.numbers & some) | ~column.known, True)
 
-    def _column(self, tree: Any) -> Column | None:
+    def _column(self, tree: Expression) -> Column | None:
         """Returns the statistics of a column, also through a cast that preserves the order of its values."""
         match tree:
             case {"Column": str(name)}:
@@ -242,7 +246,7 @@ class _Judge:
         return None
 
 
-def _literal(tree: Any, dtype: np.dtype[Any]) -> Any:
+def _literal(tree: Expression, dtype: Dtype) -> np.number | None:
     """Returns a literal number of a dtype; None if it has another type."""
     match tree:
         case {"Literal": {"Scalar": dict(scalar)}} if len(scalar) == 1:
@@ -254,7 +258,7 @@ def _literal(tree: Any, dtype: np.dtype[Any]) -> Any:
     return None
 
 
-def _list(stored: bytes) -> npt.NDArray[Any] | None:
+def _list(stored: bytes) -> Array | None:
     """Decodes the values of a list, which is stored as an Arrow stream."""
     import polars as pl
 

@@ -3,30 +3,49 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias, Unpack
 
 from hyperchunk import _core
 from hyperchunk.arrow.optional_imports import import_optional
-from hyperchunk.arrow.table import CONVERSION_OPTIONS, bounds
+from hyperchunk.arrow.table import bounds, check_conversion
+from hyperchunk.typing import ConversionOptions, NetworkOptions, StorageOptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Filter of rows: a condition, a list of conditions that must all be true, or a combination of conditions.
+Where: TypeAlias = Sequence[object] | Mapping[str, object]
 
 
 class RemoteTable:
     """A table on a Flight server (``hyperchunk serve --flight``). The server selects columns, rows and filters, and
     only the result crosses the network.
 
+    Args:
+        url: URL of the server and path of the file.
+        table: Path of the dataset or group in the file.
+        columns: Names of columns; by default all.
+        rows: First row, and the end (exclusive).
+        where: Filter of rows: ``[column, operator, value]`` with the operators ``==``, ``!=``, ``<``, ``<=``, ``>``,
+            ``>=``, ``in``, ``is null`` and ``is not null``; a list of conditions is their conjunction, and there are
+            ``{"and": […]}``, ``{"or": […]}`` and ``{"not": …}``. Numbers are compared by value, independent of their
+            types.
+        epoch: Commit of a sharded store.
+        batch_rows: Maximum number of rows in a batch.
+        storage_options: ``token``, ``ca`` (a file of trusted certificates), ``domain`` (the name in the server's
+            certificate) and ``local``; without a token, ``$HYPERCHUNK_TOKEN`` is sent.
+        network: Tuning of requests: :class:`hyperchunk.typing.NetworkOptions`.
+        conversion: As for :meth:`hyperchunk.Group.table`.
+
+    Raises:
+        ReadError: The server cannot be reached, or refuses the request.
+        TypeError: An option does not exist.
+
     Example:
         >>> from hyperchunk.arrow import RemoteTable
         >>> t = RemoteTable("grpc://host:8815/run.h5", "/particles", where=[["px", ">", 32]])  # doctest: +SKIP
         >>> t.select(["x", "y"]).to_pyarrow()  # doctest: +SKIP
-
-    `url` names the file, `table` the dataset or group in it. `columns` selects columns; `rows` is the first row and
-    the end (exclusive). `where` filters rows: ``[column, operator, value]`` with the operators ``==``, ``!=``, ``<``,
-    ``<=``, ``>``, ``>=``, ``in``, ``is null`` and ``is not null``; a list of conditions is their conjunction, and
-    there are ``{"and": […]}``, ``{"or": […]}`` and ``{"not": …}``. Numbers are compared by value, independent of
-    their types. `epoch` is a commit of a sharded store. `storage_options` are ``token``, ``ca`` (a file of trusted
-    certificates), ``domain`` (the name in the server's certificate) and ``local``; without a token,
-    ``$HYPERCHUNK_TOKEN`` is sent. `conversion` options are as for :meth:`Group.table`.
     """
 
     __slots__ = ("_core",)
@@ -37,23 +56,20 @@ class RemoteTable:
         table: str = "/",
         columns: Sequence[str] | None = None,
         rows: tuple[int, int | None] | None = None,
-        where: Any = None,
+        where: Where | None = None,
         *,
         epoch: int | None = None,
         batch_rows: int | None = None,
-        storage_options: dict[str, Any] | None = None,
-        network: dict[str, Any] | None = None,
-        **conversion: str | None,
+        storage_options: StorageOptions | None = None,
+        network: NetworkOptions | None = None,
+        **conversion: Unpack[ConversionOptions],
     ) -> None:
-        from hyperchunk.file import store_options
+        from hyperchunk.file import network_options
 
-        if unknown := set(conversion) - set(CONVERSION_OPTIONS):
-            raise TypeError(
-                f"unexpected keyword argument {sorted(unknown)[0]!r}: tables have {', '.join(CONVERSION_OPTIONS)}"
-            )
+        check_conversion("RemoteTable", conversion)
         if isinstance(columns, str):
             raise TypeError("columns is a list of names")
-        query: dict[str, Any] = {
+        query: dict[str, object] = {
             "file": "",
             "table": table,
             "columns": None if columns is None else list(columns),
@@ -63,7 +79,7 @@ class RemoteTable:
             "batch_rows": batch_rows,
             **conversion,
         }
-        options = (network or {}) | {"store": store_options(storage_options or {})}
+        options = network_options(network, storage_options)
         self._core = _core.RemoteTable.open(url, json.dumps(query), options)
 
     @classmethod
@@ -83,7 +99,7 @@ class RemoteTable:
         return self._core.column_names
 
     @property
-    def schema(self) -> Any:
+    def schema(self) -> pa.Schema:
         """Columns as a :class:`pyarrow.Schema`."""
         return import_optional("pyarrow").schema(self)
 
@@ -96,9 +112,9 @@ class RemoteTable:
         return self._core.is_local
 
     @property
-    def query(self) -> dict[str, Any]:
+    def query(self) -> dict[str, object]:
         """Query sent to the server: a ticket in its own format."""
-        found: dict[str, Any] = json.loads(self._core.query)
+        found: dict[str, object] = json.loads(self._core.query)
         return found
 
     def select(self, columns: Sequence[str]) -> RemoteTable:
@@ -122,11 +138,11 @@ class RemoteTable:
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self._core.stream_capsule()
 
-    def to_reader(self) -> Any:
+    def to_reader(self) -> pa.RecordBatchReader:
         """Returns a :class:`pyarrow.RecordBatchReader` that yields batches as they arrive."""
         return import_optional("pyarrow").RecordBatchReader.from_stream(self)
 
-    def to_pyarrow(self) -> Any:
+    def to_pyarrow(self) -> pa.Table:
         """Reads everything into a :class:`pyarrow.Table`."""
         return import_optional("pyarrow").table(self)
 

@@ -3,34 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack, cast
 
 from hyperchunk.arrow.optional_imports import import_optional
-from hyperchunk.arrow.table import CONVERSION_OPTIONS, Table
+from hyperchunk.arrow.table import CONVERSION_OPTIONS, Table, bounded
+from hyperchunk.typing import ArrowData, ConversionOptions, FileName, OpenOptions, Rows
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from hyperchunk.group import Group
+
+
+class TableOptions(ConversionOptions, total=False):
+    """Options of a table: see :meth:`hyperchunk.Group.table`."""
+
+    mapped: bool
+    batch_rows: int | None
+
+
+class ScanOptions(TableOptions, OpenOptions, total=False):
+    """Options of :func:`scan_hyperchunk`: of a table, and for opening its file."""
+
 
 def scan_hyperchunk(
-    source: Any,
+    source: FileName | Group | Table,
     table: str = "/",
     *,
     columns: Sequence[str] | None = None,
-    rows: slice | tuple[int, int] | range | None = None,
-    **options: Any,
+    rows: Rows | None = None,
+    **options: Unpack[ScanOptions],
 ) -> pl.LazyFrame:
-    """Returns a :class:`polars.LazyFrame` over a table of an HDF5 file. Only the columns and rows that polars
-    requests are read. Zones whose statistics (of a store, or from ``hyperchunk analyze``) rule out a match are
-    skipped; :attr:`Table.scanned` tells the number of bytes scanned.
+    """Returns a :class:`polars.LazyFrame` over a table of an HDF5 file. Only the columns and rows that polars requests
+    are read. Zones whose statistics (of a store, or from ``hyperchunk analyze``) rule out a match are skipped;
+    :attr:`Table.scanned` tells the number of bytes scanned.
 
-    `source` is an argument of :func:`hyperchunk.open` (a path, a URL), an open file, or a :class:`Table`; `table` is
-    the path of a group or a dataset. `columns`, `rows` and the conversion options (``strings=``, ``enums=`` …) are as
-    for :meth:`Group.table`, but multi-dimensional cells are arrays (``cells="list"``). All other options go to
-    :func:`hyperchunk.open`.
+    Args:
+        source: An argument of :func:`hyperchunk.open` (a path, a URL), an open file, or a :class:`Table`.
+        table: Path of a group or a dataset.
+        columns, rows: As for :meth:`hyperchunk.Group.table`.
+        options: Conversion options as for :meth:`hyperchunk.Group.table`, but multi-dimensional cells are arrays
+            (``cells="list"``); and options of :func:`hyperchunk.open`.
 
-    >>> lazy = hyperchunk.scan_hyperchunk("particles.h5", "/Timestep_0")  # doctest: +SKIP
-    ... lazy.filter(pl.col("px") > 32).select(pl.len(), pl.col("x").mean()).collect()
+    Raises:
+        ModuleNotFoundError: polars is not installed.
+        TypeError: An option does not exist, or `source` is a table or an open file and takes none.
+
+    Example:
+        >>> lazy = hyperchunk.scan_hyperchunk("particles.h5", "/Timestep_0")  # doctest: +SKIP
+        >>> lazy.filter(pl.col("px") > 32).select(pl.len(), pl.col("x").mean()).collect()  # doctest: +SKIP
     """
     import_optional("polars")
     from polars.io.plugins import register_io_source
@@ -42,7 +63,7 @@ def scan_hyperchunk(
     view = _view(source, table, columns, rows, options)._with_defaults(cells="list")
     if view.is_zero_copy and not view._core.keeps_zones():
         # Everything is mapped without a copy: polars touches only the pages that it needs.
-        return view.to_polars().lazy()  # type: ignore[no-any-return]
+        return view.to_polars().lazy()
     schema = to_frame(view[:0]).schema
 
     def read(
@@ -77,7 +98,7 @@ def scan_hyperchunk(
     return found
 
 
-def to_frame(arrow: Any) -> pl.DataFrame:
+def to_frame(arrow: ArrowData) -> pl.DataFrame:
     """Converts an object with Arrow's PyCapsule interface to polars: booleans become polars' own, and types that
     exist only in HDF5 become their storage types.
     """
@@ -93,20 +114,23 @@ def to_frame(arrow: Any) -> pl.DataFrame:
     return frame.with_columns(plain) if plain else frame
 
 
-def _view(source: Any, table: str, columns: Any, rows: Any, options: dict[str, Any]) -> Table:
+def _view(
+    source: FileName | Group | Table, table: str, columns: Sequence[str] | None, rows: Rows | None, options: ScanOptions
+) -> Table:
     from hyperchunk.group import Group
 
-    asked = {name: options.pop(name) for name in (*CONVERSION_OPTIONS, "mapped", "batch_rows") if name in options}
+    of_table = (*CONVERSION_OPTIONS, "mapped", "batch_rows")
+    asked = cast("TableOptions", {name: value for name, value in options.items() if name in of_table})
+    of_file = cast("OpenOptions", {name: value for name, value in options.items() if name not in of_table})
     if isinstance(source, Table):
-        if asked or options or table != "/":
+        if asked or of_file or table != "/":
             raise TypeError("a Table is scanned as it is")
         view = source if columns is None else source.select(columns)
-        return view if rows is None else view[rows]
+        return view if rows is None else view[bounded(rows, view.num_rows)]
     if not isinstance(source, Group):
         import hyperchunk
 
-        source = hyperchunk.open(source, **options)
-    elif options:
-        raise TypeError(f"the file is open: {sorted(options)[0]!r} is for opening one")
-    found: Table = source.table(table, columns=columns, rows=rows, **asked)
-    return found
+        source = hyperchunk.open(source, **of_file)
+    elif of_file:
+        raise TypeError(f"the file is open: {min(of_file)!r} is for opening one")
+    return source.table(table, columns=columns, rows=rows, **asked)

@@ -7,24 +7,24 @@ import operator
 import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from types import ModuleType
+from typing import TYPE_CHECKING, Unpack
 
 from hyperchunk import _core
 from hyperchunk._printable import printable
 from hyperchunk.arrow.optional_imports import import_optional
 from hyperchunk.exceptions import UnsupportedError
+from hyperchunk.suggestions import unexpected_keyword
+from hyperchunk.typing import Array, ConversionOptions, Rows
 
 if TYPE_CHECKING:
-    import numpy as np
+    import pandas
+    import polars
+    import pyarrow as pa
 
+    from hyperchunk.arrow.dataset import TableDataset
     from hyperchunk.arrow.zones import ScanReport
     from hyperchunk.objects import HLObject
-
-Cells = Literal["tensor", "list"]
-Strings = Literal["text", "stored"]
-Half = Literal["float16", "float32"]
-Enums = Literal["values", "dictionary"]
-Compounds = Literal["columns", "struct"]
 
 #: Conversion options of a table's columns, and the default of each.
 CONVERSION_OPTIONS = {
@@ -46,6 +46,13 @@ class Table:
 
     Made by :meth:`Group.table`, :meth:`Dataset.arrow` and :func:`scan_hyperchunk`, and accepted by every user of
     Arrow's PyCapsule interface: ``pyarrow.table(t)``, ``polars.DataFrame(t)``, ``duckdb.sql("select … from t")``.
+
+    Example:
+        >>> with hyperchunk.open("a.h5", "w") as file:
+        ...     file["x"], file["y"] = numpy.arange(5), numpy.arange(5.0)
+        >>> table = hyperchunk.open("a.h5").table()
+        >>> table.shape, table["x"][1:3].num_rows
+        ((5, 2), 2)
     """
 
     __slots__ = ("__weakref__", "_conversion", "_core", "_scans")
@@ -66,7 +73,7 @@ class Table:
         found = _duckdb().source_class(Table) if "duckdb._sources" in sys.modules else None
         return Table if found is None else found
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         if "duckdb._sources" in sys.modules and name in _duckdb().NAMES:
             return getattr(_duckdb().TableSource(self), name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
@@ -94,7 +101,7 @@ class Table:
         return self._core.column_names
 
     @property
-    def schema(self) -> Any:
+    def schema(self) -> pa.Schema:
         """Columns as a :class:`pyarrow.Schema`."""
         return import_optional("pyarrow").schema(self)
 
@@ -167,25 +174,26 @@ class Table:
         core = self._core if rows is None else self._core.with_batch_rows(operator.index(rows))
         return core.batches()
 
-    def to_reader(self, rows: int | None = None) -> Any:
+    def to_reader(self, rows: int | None = None) -> pa.RecordBatchReader:
         """Returns a :class:`pyarrow.RecordBatchReader` with batches of at most `rows` rows."""
         core = self._core if rows is None else self._core.with_batch_rows(operator.index(rows))
         return import_optional("pyarrow").RecordBatchReader.from_stream(self._with(core))
 
-    def to_pyarrow(self) -> Any:
+    def to_pyarrow(self) -> pa.Table:
         """Returns a :class:`pyarrow.Table`. A contiguous column is one chunk."""
         return import_optional("pyarrow").table(self._with(self._core.with_batch_rows(2**63)))
 
-    def to_pandas(self, **options: Any) -> Any:
+    def to_pandas(self, **options: object) -> pandas.DataFrame:
         """Returns a :class:`pandas.DataFrame`; `options` as for :meth:`pyarrow.Table.to_pandas`. Multi-dimensional
         cells are lists.
         """
         import_optional("pandas")
         from hyperchunk.arrow.arrays import with_arrow_booleans
 
-        return with_arrow_booleans(self._with_defaults(cells="list").to_pyarrow()).to_pandas(**options)
+        found = with_arrow_booleans(self._with_defaults(cells="list").to_pyarrow())
+        return found.to_pandas(**options)
 
-    def to_polars(self) -> Any:
+    def to_polars(self) -> polars.DataFrame:
         """Returns a :class:`polars.DataFrame`. Multi-dimensional cells are arrays, unless the table was made with
         ``cells="tensor"``; types that exist only in HDF5 become their storage types.
         """
@@ -195,13 +203,13 @@ class Table:
         table = self._with_defaults(cells="list")
         return to_frame(table._with(table._core.with_batch_rows(2**63)))
 
-    def to_numpy(self) -> dict[str, np.ndarray[Any, Any]]:
+    def to_numpy(self) -> dict[str, Array]:
         """Returns a NumPy array for each column; multi-dimensional cells add dimensions."""
         from hyperchunk.arrow.arrays import to_numpy
 
         return to_numpy(self.to_pyarrow())
 
-    def to_dataset(self) -> Any:
+    def to_dataset(self) -> TableDataset:
         """Returns a :class:`pyarrow.dataset.Dataset`, which reads only the columns and rows that DuckDB,
         ``polars.scan_pyarrow_dataset`` or pyarrow request.
         """
@@ -218,7 +226,7 @@ class Table:
         return Table(self._core.with_looks([f"{name}={value}" for name, value in wanted.items()]), wanted, self._scans)
 
 
-def _duckdb() -> Any:
+def _duckdb() -> ModuleType:
     from hyperchunk.arrow import duckdb
 
     return duckdb
@@ -232,40 +240,59 @@ def bounds(rows: slice, count: int) -> tuple[int, int]:
     return start, max(start, stop)
 
 
-def table_of(
+def bounded(rows: Rows, count: int) -> slice:
+    """Returns rows as a slice.
+
+    Raises:
+        ValueError: A pair is not within the table.
+    """
+    if isinstance(rows, tuple):
+        start, stop = rows
+        if not 0 <= operator.index(start) <= operator.index(stop) <= count:
+            raise ValueError(f"rows {start} to {stop} of a table that has {count}")
+        return slice(start, stop)
+    return slice(rows.start, rows.stop, rows.step) if isinstance(rows, range) else rows
+
+
+def check_conversion(function: str, options: ConversionOptions) -> None:
+    """Checks the names of conversion options."""
+    if unknown := set(options) - set(CONVERSION_OPTIONS):
+        raise unexpected_keyword(function, unknown, CONVERSION_OPTIONS)
+
+
+def as_table(
     found: HLObject,
     columns: Sequence[str] | None = None,
-    rows: slice | tuple[int, int] | range | None = None,
+    rows: Rows | None = None,
     *,
     mapped: bool = True,
     batch_rows: int | None = None,
-    **conversion: str | None,
+    **conversion: Unpack[ConversionOptions],
 ) -> Table:
-    """Returns the table of a group or a dataset: see :meth:`Group.table`."""
+    """Returns the table of a group or a dataset.
+
+    Args:
+        found: The group or the dataset.
+        columns, rows, mapped, batch_rows, conversion: As for :meth:`hyperchunk.Group.table`.
+
+    Example:
+        >>> with hyperchunk.open("a.h5", "w") as file:
+        ...     file["x"] = numpy.arange(5)
+        >>> hyperchunk.arrow.as_table(hyperchunk.open("a.h5"), rows=(0, 3)).num_rows
+        3
+    """
     found._opened.need()
     core = found._object
     if not isinstance(core, _core.Object):
         raise UnsupportedError(
             f"tables are of files that are read, not of one that is being written (object {found.name})"
         )
-    if unknown := set(conversion) - set(CONVERSION_OPTIONS):
-        raise TypeError(
-            f"unexpected keyword argument {sorted(unknown)[0]!r}: tables have {', '.join(CONVERSION_OPTIONS)}"
-        )
+    check_conversion("as_table", conversion)
     if isinstance(columns, str):
         raise TypeError("columns is a list of names")
-    given = {name: value for name, value in conversion.items() if value is not None}
+    given = {name: str(value) for name, value in conversion.items() if value is not None}
     words = [f"{name}={value}" for name, value in given.items()]
     table = Table(
         _core.Table.of_object(core, None if columns is None else list(columns), None, words, mapped, batch_rows), given
     )
-    if rows is None:
-        return table
-    if isinstance(rows, tuple):
-        start, stop = rows
-        if not 0 <= operator.index(start) <= operator.index(stop) <= table.num_rows:
-            raise ValueError(f"rows {start} to {stop} of a table that has {table.num_rows}")
-        rows = slice(start, stop)
-    elif isinstance(rows, range):
-        rows = slice(rows.start, rows.stop, rows.step)
-    return table[rows]
+    return table if rows is None else table[bounded(rows, table.num_rows)]

@@ -7,16 +7,20 @@ skipped only if none of their values can match.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+
+from hyperchunk.typing import Array, Dtype
 
 if TYPE_CHECKING:
     from hyperchunk import _core
     from hyperchunk.arrow.table import Table
 
 BoolArray = npt.NDArray[np.bool_]
+#: Filter of rows as JSON: a condition ``[column, operator, value]``, or ``and``, ``or``, ``not`` of others.
+Predicate: TypeAlias = Any
 Rows = list[tuple[int, int]]
 
 _STORED_TYPES = {"i": np.int64, "u": np.uint64, "f": np.float64}
@@ -40,8 +44,8 @@ class Column(NamedTuple):
     known: BoolArray
     #: True where there are numbers; `low` and `high` bound them.
     numbers: BoolArray
-    low: npt.NDArray[Any]
-    high: npt.NDArray[Any]
+    low: Array
+    high: Array
     #: True where there may be NaN.
     nan: BoolArray
 
@@ -64,7 +68,7 @@ class Column(NamedTuple):
         return Column(*(part[indices] for part in self))
 
 
-def _extremes(dtype: np.dtype[Any]) -> tuple[Any, Any]:
+def _extremes(dtype: Dtype) -> tuple[np.generic, np.generic]:
     if dtype.kind == "f":
         return dtype.type(-np.inf), dtype.type(np.inf)
     return dtype.type(np.iinfo(dtype).min), dtype.type(np.iinfo(dtype).max)

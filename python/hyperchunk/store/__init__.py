@@ -13,7 +13,7 @@ Each process has its own log beside the file; a commit merges the logs into one 
 from __future__ import annotations
 
 from hyperchunk.store.analysis import Analysis, Report, Results, StoredAnalysis
-from hyperchunk.store.following import Seen
+from hyperchunk.store.following import Matches
 from hyperchunk.store.handle import Conflict, Epoch, Store, StoreWarning, create, open
 from hyperchunk.store.parallel import commit_all, create_all, to_hyperchunk
 from hyperchunk.store.schema import Dataset
@@ -26,9 +26,9 @@ __all__ = [
     "Dataset",
     "Epoch",
     "Fragments",
+    "Matches",
     "Report",
     "Results",
-    "Seen",
     "Store",
     "StoreWarning",
     "StoredAnalysis",

@@ -8,7 +8,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from hyperchunk import _core
 
@@ -105,7 +104,7 @@ class StoredAnalysis:
     profile: str | None = None
     refused: str | None = None
     #: Record of the analysis.
-    record: Any = field(default=b"", repr=False)
+    record: builtins.bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True)

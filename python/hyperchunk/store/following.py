@@ -6,21 +6,21 @@ import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hyperchunk import _core
+from hyperchunk.typing import Array, Dtype
 
 
 @dataclass(frozen=True)
-class Seen:
+class Matches:
     """Matching values of a flush."""
 
     #: Indices of the values, a row each.
     indices: npt.NDArray[np.uint64]
-    values: npt.NDArray[Any]
+    values: Array
     #: Id of the writer.
     writer: str
     #: True for rows to be appended: their indices count from the writer's first row.
@@ -31,13 +31,13 @@ def follow(
     path: str | os.PathLike[str],
     dataset: str,
     predicate: str,
-    dtype: np.dtype[Any],
+    dtype: Dtype,
     rank: int,
     *,
     interval: float = 0.1,
     until_done: bool = False,
     timeout: float | None = None,
-) -> Iterator[Seen]:
+) -> Iterator[Matches]:
     """Implements :meth:`hyperchunk.store.Store.follow`."""
     # Created before the first iteration, so that commits from now on are followed.
     core = _core.StoreFollow(os.fspath(path), "/" + dataset.strip("/"), predicate)
@@ -45,14 +45,14 @@ def follow(
 
 
 def _polled(
-    core: _core.StoreFollow, dtype: np.dtype[Any], rank: int, interval: float, until_done: bool, timeout: float | None
-) -> Iterator[Seen]:
+    core: _core.StoreFollow, dtype: Dtype, rank: int, interval: float, until_done: bool, timeout: float | None
+) -> Iterator[Matches]:
     end = None if timeout is None else time.monotonic() + timeout
     while True:
         found, _, _, done = core.poll()
         for writer, appended, indices, values in found:
             read = np.frombuffer(values, dtype)
-            yield Seen(np.frombuffer(indices, np.uint64).reshape(len(read), rank), read, writer, appended)
+            yield Matches(np.frombuffer(indices, np.uint64).reshape(len(read), rank), read, writer, appended)
         if (done and until_done) or (end is not None and time.monotonic() >= end):
             return
         if not found:

@@ -8,25 +8,28 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from hyperchunk import _core, executors
 from hyperchunk.dtypes import dtype_of
-from hyperchunk.file import is_url, store_options
+from hyperchunk.file import is_url, network_options
 from hyperchunk.queries import BoxLike, Query, Zones
-from hyperchunk.store import analysis, schema
-from hyperchunk.store.analysis import Analysis, Results, StoredAnalysis
-from hyperchunk.store.following import Seen, follow
+from hyperchunk.store import schema
+from hyperchunk.store.analysis import Analysis, Results, StoredAnalysis, listed, records, results
+from hyperchunk.store.following import Matches, follow
 from hyperchunk.store.schema import Dataset
 from hyperchunk.store.tables import Fragments, fragments
 from hyperchunk.store.writer import Writer
+from hyperchunk.typing import Attributes, NetworkOptions, OpenOptions, StorageOptions
 
 if TYPE_CHECKING:
     from hyperchunk.dataset import Dataset as ReadDataset
-    from hyperchunk.layouts import Restructured
+    from hyperchunk.executors import ExecutorLike
+    from hyperchunk.file import File
+    from hyperchunk.layouts import RestructureOptions, RestructureResult
 
 
 class StoreWarning(UserWarning):
@@ -60,12 +63,19 @@ class Epoch:
     #: Conflicts between writers.
     conflicts: list[Conflict]
     #: Writers with uncommitted data.
-    left: list[str]
+    uncommitted: list[str]
     #: Datasets that plain HDF5 can read, and the others with the reasons.
     linked: list[str]
     unlinked: dict[str, str]
     #: Writers whose logs cannot be committed because of their contents, with the reasons.
     set_aside: dict[str, str] = field(default_factory=dict)
+
+
+class Reach(TypedDict, total=False):
+    """Options of :func:`hyperchunk.open` for reaching a URL."""
+
+    storage_options: StorageOptions
+    network: NetworkOptions
 
 
 @dataclass(frozen=True)
@@ -77,22 +87,22 @@ class Store:
     _known: schema.Known | None = None
     # Paths and definitions of the datasets, as of the creation or opening.
     _definitions: tuple[tuple[bytes, bytes], ...] = ()
-    _options: dict[str, Any] = field(default_factory=dict)
+    _options: dict[str, object] = field(default_factory=dict)
     # Records of analyses that the writers run in addition to the store's own.
     _analyses: tuple[bytes, ...] = ()
     # In the process that made the store: with it, the first commit need not scan the folder.
     _fresh: _core.FreshStore | None = field(default=None, compare=False, repr=False)
     # Options of :func:`hyperchunk.open` for reaching a URL.
-    _reach: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    _reach: Reach = field(default_factory=Reach, compare=False, repr=False)
 
     @property
-    def _network(self) -> dict[str, Any] | None:
+    def _network(self) -> dict[str, object] | None:
         return _network(self.path, **self._reach)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return self.__dict__ | {"_fresh": None}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
         # A copy unpickled in the process that made the store, as in a broadcast's first rank, gets the handle back.
         if (made := _CREATED_STORES.get((self.path, self._known))) is not None:
@@ -113,19 +123,25 @@ class Store:
     ) -> Writer:
         """Starts a writer in this process.
 
-        `checksum` and `statistics` (minimum and maximum with their indices, sum, number of NaN) are computed while
-        data are written. `sync` is ``"epoch"`` (data are on disk before a ticket is returned), ``"never"`` or
-        ``"record"``. With ``codec="filters"``, whole chunks are filtered at once, on all processors, instead of when
-        the store is packed (``"raw"``): less is written, but plain HDF5 cannot read them before the packing. If
-        writers of one epoch write to the same place, the higher `priority` wins. With ``segments="arrow"``, rows go
-        to Arrow IPC files (:func:`fragments`). With `memory`, up to that number of bytes stay in shared memory until
-        the writer flushes, closes or exceeds it: this is faster at first, and they are lost if the process is killed
-        before. The store's analyses run on the data, as far as this user trusts their signers (:class:`Analysis`),
-        unless `analyses` is false.
+        Args:
+            checksum: Compute checksums while data are written.
+            statistics: Compute statistics while data are written: minimum and maximum with their indices, sum, number
+                of NaN.
+            sync: ``"epoch"`` (data are on disk before a ticket is returned), ``"never"`` or ``"record"``.
+            codec: ``"filters"``: whole chunks are filtered at once, on all processors, instead of when the store is
+                packed (``"raw"``): less is written, but plain HDF5 cannot read them before the packing.
+            session: Name of the run that the writer belongs to.
+            priority: If writers of one epoch write to the same place, the higher priority wins.
+            segments: ``"arrow"``: rows go to Arrow IPC files (:func:`fragments`).
+            memory: Bytes that stay in shared memory until the writer flushes, closes or exceeds it: this is faster at
+                first, and they are lost if the process is killed before.
+            analyses: Whether the store's analyses run on the data, as far as this user trusts their signers
+                (:class:`Analysis`).
 
         Example:
-            >>> with run.writer() as writer:  # doctest: +SKIP
-            ...     writer["/energy"][start:stop] = values
+            >>> run = hyperchunk.store.create("run.h5", {"/energy": hyperchunk.store.Dataset((4,), "f4")})
+            >>> with run.writer(statistics=True) as writer:
+            ...     writer["/energy"][:2] = [5, 6]
         """
         given = {"checksum": checksum, "statistics": statistics, "sync": sync, "codec": codec, "segments": segments}
         return self._begin(
@@ -136,9 +152,10 @@ class Store:
             analyses=list(self._analyses) if analyses else None,
         )
 
-    def _begin(self, **given: Any) -> Writer:
+    def _begin(self, **given: object) -> Writer:
         """Starts a writer; `analyses` are records, and with `alone` the store's own do not run."""
-        options = {"checksum": True, "statistics": False, "sync": "epoch", "codec": "raw", "segments": "log"}
+        options: dict[str, object] = {"checksum": True, "statistics": False, "sync": "epoch", "codec": "raw"}
+        options |= {"segments": "log"}
         options |= {"session": None, "priority": 0, "memory": None, "analyses": None, "alone": False}
         options |= self._options | given
         known, network = self._known, self._network
@@ -161,22 +178,35 @@ class Store:
         link: str = "absolute",
         sync: str | None = None,
     ) -> Epoch | None:
-        """Commits an epoch of the written data: of the writers that returned `tickets`, or of all closed ones.
-        Returns None if there is nothing new. Any process may commit.
+        """Commits an epoch of the written data. Any process may commit. If two writers wrote different data to one
+        place, nothing is committed, and the error names the dataset, the place and both writers.
 
-        If two writers wrote different data to one place, nothing is committed, and the error names the dataset, the
-        place and both writers; with ``on_conflict="warn"`` the epoch is made, the writer of the higher priority or id
-        wins, and a warning and :attr:`Epoch.conflicts` name them. A log that cannot be committed because of its
-        contents is set aside with a warning, and the others are committed; `data_only` commits the raw data of such
-        logs. `flushed` includes active writers, up to their last flush; `salvage` includes killed ones, up to their
-        last complete record. `link` sets how plain HDF5 finds the data: by ``"absolute"`` names, ``"relative"`` ones
-        (``HDF5_EXTFILE_PREFIX='${ORIGIN}'``), or ``"none"``.
+        Args:
+            tickets: Tickets of the writers whose data are committed; by default all closed ones.
+            on_conflict: With ``"warn"``, the epoch is made in spite of conflicts: the writer of the higher priority or
+                id wins, and a warning and :attr:`Epoch.conflicts` name them.
+            data_only: Commit the raw data of logs that cannot be committed because of their contents. Without it,
+                these are set aside with a warning, and the others are committed.
+            salvage: Include killed writers, up to their last complete record.
+            flushed: Include active writers, up to their last flush.
+            link: How plain HDF5 finds the data: by ``"absolute"`` names, ``"relative"`` ones
+                (``HDF5_EXTFILE_PREFIX='${ORIGIN}'``), or ``"none"``.
+            sync: ``"epoch"`` or ``"never"``; by default as for the store.
+
+        Returns:
+            The epoch; None if there is nothing new.
 
         Raises:
             ValueError: `on_conflict` is neither ``"error"`` nor ``"warn"``.
+            HyperchunkError: Writers had conflicts.
 
         Example:
-            >>> epoch = run.commit(tickets)  # doctest: +SKIP
+            >>> run = hyperchunk.store.create("run.h5", {"/energy": hyperchunk.store.Dataset((4,), "f4")})
+            >>> with run.writer() as writer:
+            ...     writer["/energy"][:] = 1
+            ...     ticket = writer.flush()
+            >>> run.commit([ticket]).number
+            1
         """
         if on_conflict not in ("error", "warn"):
             raise ValueError(f"on_conflict must be 'error' or 'warn', not {on_conflict!r}")
@@ -196,7 +226,7 @@ class Store:
             warnings.warn(reason, StoreWarning, stacklevel=2)
         if made is None:
             return None
-        number, writers, found, left, linked, unlinked, failed = made
+        number, writers, found, uncommitted, linked, unlinked, failed = made
         if failed and tickets is None:
             warnings.warn(
                 f"epoch {number} has nothing new of {', '.join(failed)}: could not write all that it was given; "
@@ -213,13 +243,13 @@ class Store:
             other = f"writer {conflict.other}" if conflict.other.strip("0") else "an earlier epoch"
             message = f"{conflict.path}{place}: {conflict.what}: {kept}, {other} does not"
             warnings.warn(f"{self.path}: {message}", StoreWarning, stacklevel=2)
-        return Epoch(number, writers, conflicts_found, left, linked, dict(unlinked), dict(set_aside))
+        return Epoch(number, writers, conflicts_found, uncommitted, linked, dict(unlinked), dict(set_aside))
 
     def fragments(self, table: str = "/", epoch: int | None = None) -> Fragments:
         """Returns the Arrow files that form a table (:func:`fragments`)."""
         return fragments(self.path, table, epoch)
 
-    def restructure(self, dataset: str, **options: Any) -> Restructured:
+    def restructure(self, dataset: str, **options: Unpack[RestructureOptions]) -> RestructureResult:
         """Makes another layout of a dataset, as of the newest or another `epoch`: see :func:`hyperchunk.restructure`.
         Later epochs use it, too, until they change the dataset.
         """
@@ -247,12 +277,24 @@ class Store:
         interval: float = 0.1,
         until_done: bool = False,
         timeout: float | None = None,
-    ) -> Iterator[Seen]:
-        """Yields the values that satisfy `predicate` as writers flush them: a standing query, without locks and
-        before any commit. Values committed before its start are not included; use :meth:`query` for them. Without
-        `predicate`, `path` is a predicate that names its dataset, ``"max(h) > 12"``. Polls every `interval` seconds;
-        ends after `timeout` seconds, or with `until_done` when all writers that have started are closed. It works
-        only while the caller iterates.
+    ) -> Iterator[Matches]:
+        """Yields values that satisfy a condition as writers flush them: a standing query, without locks and before any
+        commit. It works only while the caller iterates. Values committed before its start are not included; use
+        :meth:`query` for them.
+
+        Args:
+            path: Path of a dataset; without `predicate`, a condition that names its dataset: ``"max(h) > 12"``.
+            predicate: The condition.
+            interval: Seconds between polls.
+            until_done: End when all writers that have started are closed.
+            timeout: End after this number of seconds.
+
+        Raises:
+            KeyError: There is no such dataset.
+
+        Example:
+            >>> for found in run.follow("/energy", "value > 12", until_done=True):  # doctest: +SKIP
+            ...     print(found.indices, found.values)
         """
         if predicate is None:
             path, predicate = _core.predicate_of_dataset(path)
@@ -267,32 +309,33 @@ class Store:
         if name not in named:
             raise KeyError(f"the store has no dataset {name}")
         dtype = np.dtype(dtype_of(named[name].datatype.description))
-        options: Any = {"interval": interval, "until_done": until_done, "timeout": timeout}
-        return follow(self.path, name, predicate, dtype, len(named[name].shape), **options)
+        rank = len(named[name].shape)
+        return follow(
+            self.path, name, predicate, dtype, rank, interval=interval, until_done=until_done, timeout=timeout
+        )
 
     def _dataset(self, path: str, epoch: int | None) -> ReadDataset:
         import hyperchunk
 
-        options: dict[str, Any] = {} if epoch is None else {"epoch": epoch}
-        found: ReadDataset = hyperchunk.open(self.path, **self._reach, **options)[path]
+        found: ReadDataset = hyperchunk.open(self.path, epoch=epoch, **self._reach)[path]
         return found
 
     def analyses(self, epoch: int | None = None) -> list[StoredAnalysis]:
         """Lists the analyses of an epoch, by default the newest."""
-        return analysis.listed(self.path, epoch)
+        return listed(self.path, epoch)
 
     def results(self, dataset: str | bytes, epoch: int | None = None, *, run: bool = False) -> list[Results]:
         """Returns the results of analyses for a dataset, in an epoch, by default the newest. No function runs:
         results of several writers are merged by the rules of the analysis (``merge=``). With `run`, an analysis
         without rules merges them by its own function, in the sandbox, if this user trusts its signer.
         """
-        return analysis.results(self.path, dataset, epoch, run)
+        return results(self.path, dataset, epoch, run)
 
-    def add_analysis(self, added: Analysis | bytes) -> Epoch | None:
+    def add_analysis(self, analysis: Analysis | bytes) -> Epoch | None:
         """Adds an analysis that runs on all data written from now on; makes an epoch. For earlier data, use
         :meth:`backfill`.
         """
-        (record,) = analysis.records([added])
+        (record,) = records([analysis])
         return self._announce(record, runs=True)
 
     def remove_analysis(self, removed: str) -> Epoch | None:
@@ -312,29 +355,43 @@ class Store:
 
     def backfill(
         self,
-        looks: Analysis | bytes | str,
+        analysis: Analysis | bytes | str,
         *,
         epochs: tuple[int, int] | None = None,
         threads: int = 0,
-        executor: Any = None,
+        executor: ExecutorLike = None,
         workers: int | None = None,
     ) -> int | None:
-        """Runs an analysis on earlier data: on the current contents, in the newest epoch, of boxes that were written
-        in `epochs` (first and last; by default all) and have no results of it. `looks` is an analysis, or the name or
-        id of one in the store. Uses up to `threads` threads, each with a worker; 0 means one per processor. An
-        `executor` distributes the work, as for :func:`hyperchunk.executors.run`: a Dask client, ``"processes"``, any
-        object with ``submit``. Returns the number of the epoch with the results; None if there was nothing to do.
+        """Runs an analysis on earlier data: on the current contents, in the newest epoch, of boxes that have no
+        results of it.
+
+        Args:
+            analysis: An analysis, or the name or id of one in the store.
+            epochs: First and last epoch in which the boxes were written; by default all.
+            threads: Maximum number of threads, each with a worker; 0 means one per processor.
+            executor: Executor that distributes the work, as for :func:`hyperchunk.executors.run`.
+            workers: Number of processes of the executor.
+
+        Returns:
+            Number of the epoch with the results; None if there was nothing to do.
+
+        Raises:
+            KeyError: There is no analysis of that name, or several.
+
+        Example:
+            >>> run.backfill("waves", threads=4)  # doctest: +SKIP
+            3
         """
-        if isinstance(looks, str):
-            record = bytes(self._analysis(looks).record)
+        if isinstance(analysis, str):
+            record = bytes(self._analysis(analysis).record)
         else:
-            (record,) = analysis.records([looks])
+            (record,) = records([analysis])
         of_epochs = epochs or (0, 2**63)
         if executor is None:
             return _core.store_backfill(self.path, record, of_epochs, threads)
         epoch, boxes = _core.store_unseen(self.path, record, of_epochs)
-        look = functools.partial(_look, self.path, record, of_epochs, epoch)
-        tickets = executors.run(look, boxes, executor=executor, workers=workers)
+        analyze = functools.partial(_analyze_boxes, self.path, record, of_epochs, epoch)
+        tickets = executors.run(analyze, boxes, executor=executor, workers=workers)
         made = self.commit([ticket for ticket in tickets if ticket is not None])
         return None if made is None else made.number
 
@@ -348,22 +405,30 @@ class Store:
             raise KeyError(f"{len(found)} analyses are called {name!r}; there are: {known}")
         return found[0]
 
-    def open(self, **options: Any) -> Any:
-        """Opens the committed file for reading (:func:`hyperchunk.open`)."""
+    def open(self, **options: Unpack[OpenOptions]) -> File:
+        """Opens the committed file for reading.
+
+        Args:
+            options: As for :func:`hyperchunk.open`.
+
+        Returns:
+            The file, as of the newest epoch or the one of the option ``epoch``.
+        """
         import hyperchunk
 
-        return hyperchunk.open(self.path, **self._reach | options)
+        given: OpenOptions = {**self._reach, **options}
+        return hyperchunk.open(self.path, **given)
 
     def __repr__(self) -> str:
         return f"<store of {self.path!r}>"
 
 
 def _network(
-    path: str, storage_options: dict[str, Any] | None = None, network: dict[str, Any] | None = None
-) -> dict[str, Any] | None:
+    path: str, storage_options: StorageOptions | None = None, network: NetworkOptions | None = None
+) -> dict[str, object] | None:
     """Returns the network options of a URL for `_core`; None for a path."""
     if is_url(path):
-        return (network or {}) | {"store": store_options(storage_options or {})}
+        return network_options(network, storage_options)
     if storage_options or network:
         raise TypeError(f"storage_options and network are for stores over a network, not for {path!r}")
     return None
@@ -379,9 +444,13 @@ def _target(path: str | os.PathLike[str], made: bool = False) -> str:
     return os.fspath(_core.store_real_file(Path(name.removeprefix("file://")).absolute(), made))
 
 
-def _reach(storage_options: dict[str, Any] | None, network: dict[str, Any] | None) -> dict[str, Any]:
-    given = {"storage_options": storage_options, "network": network}
-    return {name: value for name, value in given.items() if value is not None}
+def _reach(storage_options: StorageOptions | None, network: NetworkOptions | None) -> Reach:
+    reach = Reach()
+    if storage_options is not None:
+        reach["storage_options"] = storage_options
+    if network is not None:
+        reach["network"] = network
+    return reach
 
 
 # Stores made by this process.
@@ -392,8 +461,8 @@ def create(
     path: str | os.PathLike[str],
     datasets: Mapping[str, Dataset] | None = None,
     *,
-    attrs: Mapping[str, Any] | None = None,
-    groups: Mapping[str, Mapping[str, Any]] | None = None,
+    attrs: Attributes | None = None,
+    groups: Mapping[str, Attributes] | None = None,
     overwrite: bool = False,
     checksum: bool = True,
     statistics: bool = False,
@@ -401,32 +470,43 @@ def create(
     codec: str = "raw",
     segments: str = "log",
     analyses: Sequence[Analysis | bytes] = (),
-    storage_options: dict[str, Any] | None = None,
-    network: dict[str, Any] | None = None,
+    storage_options: StorageOptions | None = None,
+    network: NetworkOptions | None = None,
     _tell: Callable[[Store], None] | None = None,
 ) -> Store:
-    """Creates a store with `datasets`, by their paths, `attrs` of the root group, and `groups` with their attributes.
+    """Creates a store. The file exists at once and shows the future structure; until the first commit, reading data
+    from it is an error.
 
-    The file exists at once and shows the future structure; until the first commit, reading data from it is an error.
-    An existing file is an error, unless `overwrite`: then its readers keep the version that they opened, and the
-    first commit replaces it by the new store. `checksum`, `statistics`, `sync`, `codec` and `segments` are the
-    defaults of its writers (:meth:`Store.writer`).
+    Args:
+        path: Path of the file, or URL of an object (``"s3://bucket/run.h5"``): then the whole store is in the bucket. A
+            writer's data arrive there when it flushes or closes, and not before; the object store must support
+            conditional creation (only if no object of that name exists).
+        datasets: Datasets by their paths.
+        attrs: Attributes of the root group.
+        groups: Groups by their paths, with their attributes.
+        overwrite: Replace an existing file. Its readers keep the version that they opened, and the first commit
+            replaces it by the new store.
+        checksum, statistics, sync, codec: Defaults of its writers (:meth:`Store.writer`).
+        segments: ``"arrow"``: whole rows of datasets of one group with equal numbers of rows go to Arrow IPC files, one
+            for each writer and group, which Arrow's tools read directly (:func:`fragments`). That needs little-endian
+            numbers or fixed-length strings, and no filters; all other data go to the logs, as with ``"log"``.
+        analyses: Functions that run on the written data (:class:`Analysis`); until the first commit, only writers of
+            this handle know them.
+        storage_options, network: As for :func:`hyperchunk.open`.
 
-    With ``segments="arrow"``, whole rows of datasets of one group with equal numbers of rows go to Arrow IPC files,
-    one for each writer and group, which Arrow's tools read directly (:func:`fragments`). That needs little-endian
-    numbers or fixed-length strings, and no filters; all other data go to the logs, as without it.
+    Returns:
+        The store: small and picklable, for all processes that write.
 
-    `analyses` run on the written data (:class:`Analysis`); until the first commit, only writers of this handle know
-    them.
+    Raises:
+        FileExistsError: The file exists, and `overwrite` is not set.
+        ValueError: A store cannot have such a dataset.
 
-    The `path` may be the URL of an object (``"s3://bucket/run.h5"``), with `storage_options` and `network` as for
-    :func:`hyperchunk.open`: then the whole store is in the bucket. A writer's data arrive there when it flushes or
-    closes, and not before; the object store must support conditional creation (only if no object of that name
-    exists).
-
-    >>> run = create("run.h5", {"/energy": Dataset((8_000_000,), "f4")})  # doctest: +SKIP
+    Example:
+        >>> energy = hyperchunk.store.Dataset((8_000_000,), "f4")
+        >>> hyperchunk.store.create("run.h5", {"/energy": energy}, attrs={"run": 7})
+        <store of '...run.h5'>
     """
-    given = analysis.records(analyses)
+    given = records(analyses)
     structure = schema.empty()
     datasets = dict(datasets or {})
     definitions = []
@@ -481,13 +561,29 @@ def open(
     codec: str = "raw",
     segments: str = "log",
     analyses: Sequence[Analysis | bytes] = (),
-    storage_options: dict[str, Any] | None = None,
-    network: dict[str, Any] | None = None,
+    storage_options: StorageOptions | None = None,
+    network: NetworkOptions | None = None,
 ) -> Store:
     """Opens the store of a file, to write more to it.
 
     Its writers know the datasets of the newest epoch or, before the first commit, the ones given to :func:`create`.
-    `analyses` run on their data, in addition to the store's own.
+
+    Args:
+        path: Path or URL of the file.
+        checksum, statistics, sync, codec, segments: Defaults of its writers: see :meth:`Store.writer`.
+        analyses: Analyses that run on their data, in addition to the store's own.
+        storage_options, network: As for :func:`hyperchunk.open`.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+
+    Example:
+        >>> made = hyperchunk.store.create("run.h5", {"/energy": hyperchunk.store.Dataset((4,), "f4")})
+        >>> run = hyperchunk.store.open("run.h5")
+        >>> with run.writer() as writer:
+        ...     writer["/energy"][:] = 1
+        >>> run.commit().uncommitted
+        []
     """
     target = _target(path, made=True)
     if not is_url(target) and not Path(target).exists():
@@ -495,9 +591,9 @@ def open(
     reach = _reach(storage_options, network)
     known, definitions = _core.store_look_up(target, _network(target, **reach))
     options = {"checksum": checksum, "statistics": statistics, "sync": sync, "codec": codec, "segments": segments}
-    return Store(target, known, tuple(definitions), options, analysis.records(analyses), None, reach)
+    return Store(target, known, tuple(definitions), options, records(analyses), None, reach)
 
 
-def _look(path: str, record: bytes, epochs: tuple[int, int], epoch: int, first: int, end: int) -> bytes | None:
+def _analyze_boxes(path: str, record: bytes, epochs: tuple[int, int], epoch: int, first: int, end: int) -> bytes | None:
     """Runs an analysis on some of the boxes that it has not seen, in any process."""
     return _core.store_look(path, record, epochs, epoch, (first, end))

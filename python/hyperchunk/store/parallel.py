@@ -6,19 +6,89 @@ import atexit
 import os
 import threading
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, Protocol, TypedDict, TypeVar, Unpack
 
 import numpy as np
+import numpy.typing as npt
 
 from hyperchunk.file import is_url
 from hyperchunk.store import schema
+from hyperchunk.store.analysis import Analysis
 from hyperchunk.store.handle import Epoch, Store, create
 from hyperchunk.store.schema import Dataset
+from hyperchunk.typing import Attributes, DatasetOptions, NetworkOptions, PathLike, StorageOptions
 
 if TYPE_CHECKING:
+    import dask.array
+    from dask.delayed import Delayed
+
     from hyperchunk.store.writer import Writer
 
+
+class Request(Protocol):
+    """A message that may still be on its way."""
+
+    def wait(self) -> object:
+        """Waits until the message is sent."""
+
+
+class Communicator(Protocol):
+    """The methods of an mpi4py communicator that are used here."""
+
+    @property
+    def rank(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    def iprobe(self, source: int, tag: int) -> bool:
+        """Returns whether a message has come."""
+
+    def recv(self, *, source: int, tag: int) -> Store | BaseException:
+        """Receives an object."""
+
+    def isend(self, obj: object, dest: int, tag: int) -> Request:
+        """Starts sending an object."""
+
+    def gather(self, sendobj: T, root: int) -> list[T] | None:
+        """Collects an object of each rank."""
+
+    def bcast(self, obj: T, root: int) -> T:
+        """Returns the object of a rank on all ranks."""
+
+
+class ToStoreOptions(TypedDict, total=False):
+    """Options of :func:`create`, without those that :func:`to_hyperchunk` has itself."""
+
+    groups: Mapping[str, Attributes] | None
+    checksum: bool
+    statistics: bool
+    sync: str
+    codec: str
+    segments: str
+    analyses: Sequence[Analysis | bytes]
+    storage_options: StorageOptions | None
+    network: NetworkOptions | None
+
+
+class StoreOptions(ToStoreOptions, total=False):
+    """Options of :func:`create`."""
+
+    attrs: Attributes | None
+    overwrite: bool
+
+
+class CommitOptions(TypedDict, total=False):
+    """Options of :meth:`Store.commit`."""
+
+    on_conflict: Literal["error", "warn"]
+    data_only: bool
+    salvage: bool
+    flushed: bool
+    link: str
+    sync: str | None
+
+
+T = TypeVar("T")
 _WRITERS: dict[tuple[str, schema.Known | None, int], Writer] = {}
 _LOCK = threading.Lock()
 
@@ -29,14 +99,25 @@ _POLL_SECONDS = 5e-5
 
 
 def create_all(
-    comm: Any, path: str | os.PathLike[str], datasets: Mapping[str, Dataset] | None = None, **options: Any
+    comm: Communicator,
+    path: PathLike,
+    datasets: Mapping[str, Dataset] | None = None,
+    **options: Unpack[StoreOptions],
 ) -> Store:
-    """Creates a store for all ranks of an mpi4py communicator; `options` are as for :func:`create`. Collective. Rank
-    0 creates it; the other ranks get it as soon as it has an id, and may write while the file is still being created.
-    An obstacle (an existing file, a folder that cannot be created) is raised on all ranks; a later error on rank 0
-    only. Waiting ranks sleep: MPI's own calls would busy-wait and take cores from working ranks.
+    """Creates a store for all ranks of an mpi4py communicator. Collective.
 
-    >>> run = create_all(MPI.COMM_WORLD, "run.h5", {"/energy": Dataset((8_000_000,), "f4")})  # doctest: +SKIP
+    Rank 0 creates it; the other ranks get it as soon as it has an id, and may write while the file is still being
+    created. Waiting ranks sleep: MPI's own calls would busy-wait and take cores from working ranks.
+
+    Args:
+        comm: The communicator.
+        path, datasets, options: As for :func:`create`.
+
+    Raises:
+        OSError: The file exists, or its folder cannot be written: on all ranks. Later errors are raised on rank 0 only.
+
+    Example:
+        >>> run = create_all(MPI.COMM_WORLD, "run.h5", {"/energy": Dataset((8_000_000,), "f4")})  # doctest: +SKIP
     """
     if comm.rank:
         while not comm.iprobe(source=0, tag=_MPI_TAG):
@@ -45,7 +126,7 @@ def create_all(
         if isinstance(found, BaseException):
             raise found
         return found
-    sent: list[Any] = []
+    sent: list[Request] = []
 
     def tell(what: Store | BaseException) -> None:
         sent.extend(comm.isend(what, rank, tag=_MPI_TAG) for rank in range(1, comm.size))
@@ -61,11 +142,21 @@ def create_all(
             request.wait()
 
 
-def commit_all(store: Store, comm: Any, ticket: bytes, **options: Any) -> Epoch | None:
+def commit_all(store: Store, comm: Communicator, ticket: bytes, **options: Unpack[CommitOptions]) -> Epoch | None:
     """Commits the data of all ranks of an mpi4py communicator: gathers a ticket from each rank, then rank 0 commits.
-    Collective; returns the epoch on all ranks when it is committed.
+    Collective.
 
-    >>> commit_all(run, MPI.COMM_WORLD, writer.close())  # doctest: +SKIP
+    Args:
+        store: The store.
+        comm: The communicator.
+        ticket: Ticket of this rank's writer.
+        options: As for :meth:`Store.commit`.
+
+    Returns:
+        The epoch, on all ranks; None if there is nothing new.
+
+    Example:
+        >>> commit_all(run, MPI.COMM_WORLD, writer.close())  # doctest: +SKIP
     """
     tickets = comm.gather(ticket, root=0)
     epoch: Epoch | None = None
@@ -82,24 +173,35 @@ def commit_all(store: Store, comm: Any, ticket: bytes, **options: Any) -> Epoch 
 
 
 def to_hyperchunk(
-    arrays: Any,
-    path: str | os.PathLike[str],
+    arrays: dask.array.Array | Mapping[str, dask.array.Array],
+    path: PathLike,
     *,
     name: str = "data",
     overwrite: bool = False,
     compute: bool = True,
-    attrs: Mapping[str, Any] | None = None,
-    options: Mapping[str, Any] | None = None,
-    **store_options: Any,
-) -> Any:
+    attrs: Attributes | None = None,
+    options: DatasetOptions | None = None,
+    **store_options: Unpack[ToStoreOptions],
+) -> Epoch | Delayed | None:
     """Writes Dask arrays to one HDF5 file, from all workers in parallel: the task that computes a block writes it to
     the log of the worker's process. Tasks return tickets, and the last task commits.
 
-    `arrays` is one array (`name` is its path) or a mapping of paths to arrays; `options` are as for
-    ``create_dataset``; `store_options` are as for :func:`create`. With ``compute=False``, returns a delayed object
-    whose result is the :class:`Epoch`.
+    Args:
+        arrays: One array, or arrays by the paths of their datasets.
+        path: Path or URL of the file.
+        name: Path of the dataset, for one array.
+        overwrite, attrs, store_options: As for :func:`create`.
+        compute: Whether to write now.
+        options: Options of the datasets, as for ``create_dataset``.
 
-    >>> to_hyperchunk(dask.array.ones((1000, 1000)), "ones.h5", name="/ones")  # doctest: +SKIP
+    Returns:
+        The epoch; without `compute`, a delayed object whose result it is.
+
+    Raises:
+        ValueError: An array has an unknown shape.
+
+    Example:
+        >>> to_hyperchunk(dask.array.ones((1000, 1000)), "ones.h5", name="/ones")  # doctest: +SKIP
     """
     from dask.array.core import slices_from_chunks
     from dask.delayed import delayed
@@ -109,22 +211,23 @@ def to_hyperchunk(
         if any(np.isnan(length) for length in array.shape):
             raise ValueError(f"{path_in}: the array has an unknown shape: call compute_chunk_sizes() first")
     datasets = {
-        where: Dataset(tuple(int(length) for length in array.shape), array.dtype, **dict(options or {}))
+        where: Dataset(tuple(int(length) for length in array.shape), array.dtype, **(options or {}))
         for where, array in given.items()
     }
     store = create(path, datasets, overwrite=overwrite, attrs=attrs, **store_options)
     write = delayed(_write_block, pure=False)
     tasks = []
     for where, array in given.items():
-        blocks = array.to_delayed().ravel()
+        blocks = array.to_delayed().ravel()  # type: ignore[no-untyped-call]
         places = slices_from_chunks(array.chunks)  # type: ignore[no-untyped-call]
         for block, place in zip(blocks, places, strict=True):
             tasks.append(write(store, where, tuple(part.start for part in place), block))
     done = delayed(_commit, pure=False)(store, tasks)
-    return done.compute() if compute else done
+    result: Epoch | Delayed | None = done.compute() if compute else done
+    return result
 
 
-def _write_block(store: Store, name: str, start: tuple[int, ...], block: Any) -> bytes:
+def _write_block(store: Store, name: str, start: tuple[int, ...], block: npt.ArrayLike) -> bytes:
     if is_url(store.path):
         # In an object store, each flush makes an object; a commit finds the object of a separate writer at once.
         with store.writer() as writer:

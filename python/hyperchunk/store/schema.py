@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 import numpy.typing as npt
 
 from hyperchunk import _core, dtypes
-from hyperchunk.dtypes import Description, Dtype
+from hyperchunk.dtypes import Description
+from hyperchunk.suggestions import unexpected_keyword
+from hyperchunk.typing import Attributes, DatasetOptions, Dtype, ShapeLike
 from hyperchunk.write import creation
 from hyperchunk.write.file import WritableFile
 
@@ -30,13 +31,15 @@ class Dataset:
 
     def __init__(
         self,
-        shape: int | tuple[int, ...],
+        shape: ShapeLike,
         dtype: npt.DTypeLike = "f4",
         *,
-        attrs: Mapping[str, Any] | None = None,
-        **options: Any,
+        attrs: Attributes | None = None,
+        **options: Unpack[DatasetOptions],
     ) -> None:
-        self.shape = (int(shape),) if isinstance(shape, int | np.integer) else tuple(int(length) for length in shape)
+        if unknown := set(options) - DatasetOptions.__optional_keys__:
+            raise unexpected_keyword("Dataset", unknown, DatasetOptions.__optional_keys__)
+        self.shape = creation.dims_of(shape)
         self.dtype = np.dtype(dtype)
         self.attrs = dict(attrs or {})
         self.options = options
@@ -65,7 +68,7 @@ def define(
     description: Description,
     shown: Dtype,
     shape: tuple[int, ...],
-    options: dict[str, Any],
+    options: DatasetOptions,
     incarnation: int = 0,
 ) -> _core.StoreDefinition:
     """Makes the definition of a dataset."""
@@ -75,7 +78,7 @@ def define(
     return _core.StoreDefinition(path, incarnation, **keywords)
 
 
-def show(structure: WritableFile, definition: _core.StoreDefinition, track_order: bool = False) -> Any:
+def show(structure: WritableFile, definition: _core.StoreDefinition, track_order: bool = False) -> _core.Node:
     """Makes a dataset in a writer's own file that represents one of the store."""
     parent, last = structure._place(definition.path)
     return parent.create_dataset(

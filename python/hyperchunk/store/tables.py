@@ -6,16 +6,24 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from hyperchunk import _core
 from hyperchunk.file import is_url
+from hyperchunk.typing import Array, ArrowData
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.dataset
+
     from hyperchunk.store.writer import StoredDataset, Writer
+
+
+#: Rows of a table: arrays by the names of columns, or Arrow data.
+Columns: TypeAlias = "Mapping[str, npt.ArrayLike] | ArrowData"
 
 
 @dataclass(frozen=True)
@@ -34,13 +42,13 @@ class Fragments:
     #: Batches, ordered by rows: first row, number of rows, number of the file, number of the batch in the file.
     batches: list[tuple[int, int, int, int]]
 
-    def dataset(self) -> Any:
+    def dataset(self) -> pyarrow.dataset.Dataset:
         """Returns the files as a ``pyarrow.dataset.Dataset``. Its rows are in the order of the files."""
         import pyarrow.dataset
 
         return pyarrow.dataset.dataset(self.files, format="ipc")
 
-    def to_pyarrow(self) -> Any:
+    def to_pyarrow(self) -> pa.Table:
         """Returns the table with its rows in order, mapped: nothing is copied."""
         import pyarrow as pa
 
@@ -74,7 +82,7 @@ def fragments(path: str | os.PathLike[str], table: str = "/", epoch: int | None 
     return Fragments(group, columns, rows, number, [str(name) for name, _ in found], sorted(batches))
 
 
-def table_columns(writer: Writer, group: str, batch: Any) -> list[tuple[StoredDataset, npt.NDArray[Any]]]:
+def table_columns(writer: Writer, group: str, batch: Columns) -> list[tuple[StoredDataset, Array]]:
     """Returns the columns of a batch as arrays, each with its dataset."""
     prefix = "/" + group.strip("/") + "/" if group.strip("/") else "/"
     if isinstance(batch, Mapping):
@@ -89,26 +97,26 @@ def table_columns(writer: Writer, group: str, batch: Any) -> list[tuple[StoredDa
     return [(writer[prefix + name], values) for name, values in named.items()]
 
 
-def _array(name: str, column: Any) -> npt.NDArray[Any]:
+def _array(name: str, column: pa.ChunkedArray) -> Array:
     """Converts an Arrow column to a NumPy array."""
-    import pyarrow as pa
-
     if column.null_count:
         raise ValueError(f"{name}: a dataset has no nulls")
-    parts = [_part(chunk, pa) for chunk in column.chunks]
+    parts = [_part(chunk) for chunk in column.chunks]
     if not parts:
         return np.empty(0)
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def _part(chunk: Any, pa: Any) -> npt.NDArray[Any]:
+def _part(chunk: pa.Array) -> Array:
+    import pyarrow as pa
+
     if isinstance(chunk, pa.FixedShapeTensorArray):
-        values: npt.NDArray[Any] = chunk.to_numpy_ndarray()
+        values: Array = chunk.to_numpy_ndarray()
         return values
     if isinstance(chunk, pa.ExtensionArray):
-        return _part(chunk.storage, pa)
+        return _part(chunk.storage)
     if pa.types.is_fixed_size_list(chunk.type):
-        inner = _part(chunk.flatten(), pa)
+        inner = _part(chunk.flatten())
         return inner.reshape((len(chunk), chunk.type.list_size, *inner.shape[1:]))
     if pa.types.is_fixed_size_binary(chunk.type):
         width = chunk.type.byte_width

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
 from hyperchunk import _core, dtypes, selections
-from hyperchunk.dtypes import Dtype
 from hyperchunk.store import schema, tables
 from hyperchunk.store.analysis import Report
+from hyperchunk.typing import Array, DatasetOptions, Dtype, DtypeOrDatatype, Index, ShapeLike
 from hyperchunk.write.file import WritableFile
+from hyperchunk.write.group import WritableGroup
 
 if TYPE_CHECKING:
-    from hyperchunk.attributes import AttributeManager
+    from typing_extensions import Buffer
+
     from hyperchunk.store.handle import Store
+    from hyperchunk.write.attributes import WritableAttributes
+    from hyperchunk.write.dataset import WritableDataset
 
 # Dtype that no array has.
 _UNMATCHED_DTYPE = np.dtype([("nobody's", "V1")])
@@ -29,6 +33,15 @@ class Writer:
     ``writer[name]`` is a dataset; assignments to selections of it go to the log of this process. :attr:`structure` is
     an HDF5 file of the writer's own, for groups, attributes, links and small data; the commit merges the files of all
     writers.
+
+    Example:
+        >>> run = hyperchunk.store.create("run.h5", {"/energy": hyperchunk.store.Dataset((4,), "f4")})
+        >>> with run.writer() as writer:
+        ...     writer["/energy"][1:3] = [5, 6]
+        >>> run.commit().number
+        1
+        >>> run.open()["energy"][:].tolist()
+        [0.0, 5.0, 6.0, 0.0]
     """
 
     def __init__(self, store: Store, core: _core.StoreWriter, definitions: list[_core.StoreDefinition]) -> None:
@@ -64,25 +77,41 @@ class Writer:
         return self._structure
 
     @property
-    def attrs(self) -> AttributeManager:
+    def attrs(self) -> WritableAttributes:
         """Attributes of the root group."""
         return self.structure.attrs
 
-    def create_group(self, name: str) -> Any:
+    def create_group(self, name: str) -> WritableGroup:
         """Creates a group."""
-        return self.structure.require_group(name)
+        found = self.structure.require_group(name)
+        assert isinstance(found, WritableGroup)
+        return found
 
     def create_dataset(
         self,
         name: str | bytes,
-        shape: int | tuple[int, ...] | None = None,
-        dtype: npt.DTypeLike | None = None,
-        data: Any = None,
-        **options: Any,
-    ) -> Any:
+        shape: ShapeLike | None = None,
+        dtype: DtypeOrDatatype | None = None,
+        data: npt.ArrayLike | None = None,
+        **options: Unpack[DatasetOptions],
+    ) -> StoredDataset | WritableDataset:
         """Creates a dataset, as h5py does. Writers that create it identically create one dataset, without
         communication; different definitions are a conflict, which the commit reports. Scalars and variable-length
         strings go to :attr:`structure`.
+
+        Args:
+            name: Path of the dataset.
+            shape, dtype, data, options: As for :meth:`hyperchunk.write.group.WritableGroup.create_dataset`.
+
+        Raises:
+            ValueError: The dataset exists.
+
+        Example:
+            >>> run = hyperchunk.store.create("run.h5")
+            >>> with run.writer() as writer:
+            ...     writer.create_dataset("energy", (4,), "f4")[:] = 1
+            >>> run.commit().number
+            1
         """
         path = schema.absolute(name)
         if path in self._datasets:
@@ -136,7 +165,7 @@ class Writer:
         """Arrow files that it has written (``segments="arrow"``)."""
         return [str(path) for path in self._core.fragments]
 
-    def write_batch(self, group: str, batch: Any, row: int) -> None:
+    def write_batch(self, group: str, batch: tables.Columns, row: int) -> None:
         """Writes rows of the datasets of a group, from `row` on: a dictionary of columns, or an Arrow object (a
         batch, a table, a polars data frame).
         """
@@ -144,9 +173,21 @@ class Writer:
         for dataset, values in columns:
             dataset.write((row, *(0 for _ in dataset.shape[1:])), values)
 
-    def append(self, group: str, batch: Any) -> None:
+    def append(self, group: str, batch: tables.Columns) -> None:
         """Appends rows to the datasets of a group; their position is assigned by the commit
         (:meth:`StoredDataset.append`).
+
+        Raises:
+            KeyError: The writer has no such dataset.
+            ValueError: The columns have different lengths, or nulls.
+
+        Example:
+            >>> columns = {f"/t/{name}": hyperchunk.store.Dataset((0,), "f4", maxshape=(None,)) for name in "xy"}
+            >>> run = hyperchunk.store.create("run.h5", columns)
+            >>> with run.writer() as writer:
+            ...     writer.append("t", {"x": [1, 2], "y": [3, 4]})
+            >>> run.commit().number
+            1
         """
         columns = tables.table_columns(self, group, batch)
         for dataset, values in columns:
@@ -187,7 +228,17 @@ class Writer:
 
 
 class StoredDataset:
-    """A dataset of a store, for one of its writers."""
+    """A dataset of a store, for one of its writers.
+
+    Example:
+        >>> run = hyperchunk.store.create("run.h5", {"/e": hyperchunk.store.Dataset((0,), "f4", maxshape=(None,))})
+        >>> with run.writer() as writer:
+        ...     writer["/e"].append([1, 2])
+        >>> run.commit().number
+        1
+        >>> run.open()["e"].shape
+        (2,)
+    """
 
     __slots__ = ("_core", "_definition", "_number", "_shown", "_writer")
 
@@ -225,19 +276,19 @@ class StoredDataset:
         return self._shown
 
     @property
-    def attrs(self) -> AttributeManager:
+    def attrs(self) -> WritableAttributes:
         """Attributes set by this writer; the commit merges them."""
         structure = self._writer.structure
-        path: Any = self._definition.path
+        path: object = self._definition.path
         if path not in structure:
             schema.show(structure, self._definition)
-        found: AttributeManager = structure[path].attrs
+        found: WritableAttributes = structure[self._definition.path].attrs
         return found
 
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __setitem__(self, args: Any, values: npt.ArrayLike) -> None:
+    def __setitem__(self, args: Index, values: npt.ArrayLike) -> None:
         args = args if isinstance(args, tuple) else (args,)
         dims = self.shape
         array = np.asarray(values, self._base)
@@ -285,7 +336,7 @@ class StoredDataset:
             raise TypeError(f"rows of {row} cannot be made of an array of {array.shape}")
         self._core.append(self._number, _flat(array))
 
-    def write_chunk(self, offset: tuple[int, ...], data: Any, filter_mask: int = 0) -> None:
+    def write_chunk(self, offset: tuple[int, ...], data: Buffer | Array, filter_mask: int = 0) -> None:
         """Writes a chunk in its stored form, encoded by the filters whose bits are clear in the mask (h5py's
         ``write_direct_chunk``).
         """
@@ -300,8 +351,16 @@ class StoredDataset:
             dims = [int(size)] if isinstance(size, int | np.integer) else [int(length) for length in size]
         self._core.resize(self._number, dims)
 
-    def look_at(self, start: int | tuple[int, ...], values: npt.ArrayLike) -> None:
-        """Runs the analyses on elements that were written earlier, at the offset `start`."""
+    def analyze(self, start: int | tuple[int, ...], values: npt.ArrayLike) -> None:
+        """Runs the analyses on elements that were written earlier.
+
+        Args:
+            start: Index of the first element.
+            values: The elements.
+
+        Example:
+            >>> writer["/energy"].analyze(0, values)  # doctest: +SKIP
+        """
         array = np.asarray(values, self._base)
         first = (start,) if isinstance(start, int | np.integer) else tuple(start)
         self._core.look_at(self._number, [int(at) for at in first], list(array.shape), _flat(array))
@@ -313,6 +372,6 @@ class StoredDataset:
         return f"<dataset {self.name!r} of a writer: shape {self.shape}, type {self._shown.str!r}>"
 
 
-def _flat(array: npt.NDArray[Any]) -> Any:
+def _flat(array: Array) -> Array:
     """Returns the bytes of an array in C order."""
     return np.ascontiguousarray(array).reshape(-1).view("u1")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from hyperchunk import _core, dtypes
 from hyperchunk.attributes import AttributeManager
 from hyperchunk.datatype import Datatype
-from hyperchunk.dtypes import Dtype, Empty
+from hyperchunk.dtypes import Empty
 from hyperchunk.exceptions import InvalidError, also
 from hyperchunk.objects import encode
+from hyperchunk.typing import Dtype, DtypeOrDatatype, ShapeLike
 from hyperchunk.write import datatypes, elements
 from hyperchunk.write.mapping import MutableNames
 from hyperchunk.write.opened import writing
@@ -34,7 +34,7 @@ class WritableAttributes(MutableNames, AttributeManager):
         assert isinstance(self._object, _core.Node)
         return self._object
 
-    def __setitem__(self, name: str | bytes, value: Any) -> None:
+    def __setitem__(self, name: str | bytes, value: object) -> None:
         self.create(name, value)
 
     def __delitem__(self, name: str | bytes) -> None:
@@ -46,11 +46,28 @@ class WritableAttributes(MutableNames, AttributeManager):
     def create(
         self,
         name: str | bytes,
-        data: Any,
-        shape: int | tuple[int, ...] | None = None,
-        dtype: npt.DTypeLike | Datatype | None = None,
+        data: object,
+        shape: ShapeLike | None = None,
+        dtype: DtypeOrDatatype | None = None,
     ) -> None:
-        """Sets an attribute, replacing an existing one; `shape` and `dtype` override the ones of `data`."""
+        """Sets an attribute, replacing an existing one; `shape` and `dtype` override the ones of `data`.
+
+        Args:
+            name: Name of the attribute.
+            data: The value; :class:`hyperchunk.Empty` for a null dataspace.
+            shape: Extent, by default the one of `data`.
+            dtype: Dtype, or a committed datatype; by default the one of `data`.
+
+        Raises:
+            ValueError: `shape` does not match `data`.
+            TypeError: HDF5 has no datatype for the dtype.
+
+        Example:
+            >>> with hyperchunk.open("a.h5", "w") as file:
+            ...     file.attrs.create("gain", 2, dtype="f4")
+            ...     float(file.attrs["gain"])
+            2.0
+        """
         writer = writing(self._opened).writer
         committed = None
         if isinstance(dtype, Datatype):
@@ -80,7 +97,7 @@ class WritableAttributes(MutableNames, AttributeManager):
             raw, _core.Datatype(description), list(extent), stored, utf8=as_utf8, committed=committed
         )
 
-    def modify(self, name: str | bytes, value: Any) -> None:
+    def modify(self, name: str | bytes, value: object) -> None:
         """Changes the value of an attribute, which keeps its type and shape; creates it if it does not exist."""
         found = self._object.attribute(encode(name))
         if found is None:

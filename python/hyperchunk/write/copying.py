@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from hyperchunk import _core
@@ -14,7 +12,7 @@ from hyperchunk.exceptions import NameExistsError, ReadOnlyError, UnsupportedErr
 from hyperchunk.group import Group
 from hyperchunk.objects import HLObject, encode
 from hyperchunk.references import Reference
-from hyperchunk.values import Array
+from hyperchunk.typing import Array
 from hyperchunk.virtual import _parts
 from hyperchunk.write import creation, elements
 from hyperchunk.write.dataset import WritableDataset
@@ -175,7 +173,7 @@ def _without_references(values: Array) -> Array:
         return values
     out = values.copy()
     for place in np.ndindex(values.shape):
-        value: Any = values[place]
+        value: object = values[place]
         if isinstance(value, Reference):
             out[place] = None
         elif isinstance(value, np.ndarray):

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
 
 from hyperchunk import _core, dtypes
 from hyperchunk.dataset import Dataset
-from hyperchunk.dtypes import Description, Dtype
+from hyperchunk.dtypes import Description
 from hyperchunk.exceptions import InvalidError, UnsupportedError, also
 from hyperchunk.file import check_cache
 from hyperchunk.objects import encode
-from hyperchunk.values import Array
+from hyperchunk.suggestions import unexpected_keyword
+from hyperchunk.typing import Array, DatasetOptions, Dtype, ExternalFile, ExternalFiles, MaxShape, Shape, ShapeLike
 from hyperchunk.write import chunking, elements
 from hyperchunk.write.filters import build_filters
 from hyperchunk.write.opened import Writing
@@ -21,14 +23,21 @@ from hyperchunk.write.opened import Writing
 if TYPE_CHECKING:
     from hyperchunk.write.group import WritableGroup
 
-Shape = tuple[int, ...]
 
-_FILTERS = ("filters", "compression", "compression_opts", "shuffle", "fletcher32", "scaleoffset")
 # h5py options without effect on the file.
 _IGNORED = frozenset(("rdcc_nslots", "rdcc_nbytes", "rdcc_w0"))
 
 
-def extent(shape: Any, array: Array | None, shown: Dtype) -> Shape:
+#: Values of datasets by their paths, or pairs of an index and values.
+ManyValues: TypeAlias = "Mapping[str, object] | Iterable[tuple[str, object]]"
+
+
+def dims_of(shape: ShapeLike) -> Shape:
+    """Returns a shape as a tuple."""
+    return (int(shape),) if isinstance(shape, int | np.integer) else tuple(int(length) for length in shape)
+
+
+def extent(shape: ShapeLike | None, array: Array | None, shown: Dtype) -> Shape:
     """Returns the requested extent of a dataset, checked against the data."""
     own = None
     if array is not None:
@@ -40,7 +49,7 @@ def extent(shape: Any, array: Array | None, shown: Dtype) -> Shape:
         return own
     if isinstance(shape, str | bytes):
         raise TypeError(f"a shape is needed, not {shape!r}")
-    wanted = (int(shape),) if isinstance(shape, int | np.integer) else tuple(int(length) for length in shape)
+    wanted = dims_of(shape)
     if any(length < 0 for length in wanted):
         raise also(InvalidError(f"cannot make a dataset of the shape {wanted}: a length is below zero"), OverflowError)
     if own is not None and int(np.prod(wanted, dtype=np.int64)) != int(np.prod(own, dtype=np.int64)):
@@ -56,10 +65,10 @@ def create(
     committed: _core.Node | None,
     shown: Dtype,
     shape: Shape | None,
-    options: dict[str, Any],
+    options: DatasetOptions,
 ) -> _core.Node:
     """Creates a dataset; `shape` is None for a null dataspace."""
-    given = dict(options)
+    given = options.copy()
     track_times = given.pop("track_times", None)
     if track_times not in (None, True, False):
         raise TypeError("track_times must be either True or False")
@@ -75,18 +84,29 @@ def keywords(
     committed: _core.Node | None,
     shown: Dtype,
     shape: Shape | None,
-    options: dict[str, Any],
-) -> dict[str, Any]:
+    options: DatasetOptions,
+) -> dict[str, object]:
     """Returns `_core`'s keywords for a dataset."""
-    given = dict(options)
+    given = options.copy()
     base = shown if shown.subdtype is None else shown.subdtype[0]
-    wanted = build_filters(base, **{key: given.pop(key) for key in _FILTERS if key in given})
+    wanted = build_filters(
+        base,
+        filters=given.pop("filters", None),
+        compression=given.pop("compression", None),
+        compression_opts=given.pop("compression_opts", None),
+        shuffle=given.pop("shuffle", None),
+        fletcher32=given.pop("fletcher32", None),
+        scaleoffset=given.pop("scaleoffset", None),
+    )
     chunks, maxshape = given.pop("chunks", None), given.pop("maxshape", None)
     layout, external = given.pop("layout", None), given.pop("external", None)
     fillvalue, fill_time = given.pop("fillvalue", None), given.pop("fill_time", None) or "ifset"
     track_order = given.pop("track_order", None)
-    for option in ("efile_prefix", "virtual_prefix"):
-        if given.pop(option, None) is not None:
+    for option, prefix in (
+        ("efile_prefix", given.pop("efile_prefix", None)),
+        ("virtual_prefix", given.pop("virtual_prefix", None)),
+    ):
+        if prefix is not None:
             raise UnsupportedError(f"{option}: files that a dataset names are looked for beside its own")
     if not given.pop("allow_unknown_filter", False):
         for number, _ in wanted.filters:
@@ -97,7 +117,7 @@ def keywords(
                 )
     check_cache(given)
     if unknown := set(given) - _IGNORED:
-        raise TypeError(f"create_dataset() got an unexpected keyword argument {sorted(unknown)[0]!r}")
+        raise unexpected_keyword("create_dataset", unknown, DatasetOptions.__optional_keys__)
     if fill_time not in ("alloc", "never", "ifset"):
         raise ValueError(f"fill_time must be one of 'alloc', 'never' or 'ifset', not {fill_time!r}")
     bounds = _bounds(shape, maxshape)
@@ -121,9 +141,9 @@ def keywords(
     }
 
 
-def virtual(parent: _core.Node, name: bytes, **options: Any) -> _core.Node:
+def virtual(parent: _core.Node, name: bytes, **options: object) -> _core.Node:
     """Creates a virtual dataset."""
-    rest: dict[str, Any] = {
+    rest: dict[str, object] = {
         "chunks": [],
         "external": [],
         "preset": None,
@@ -134,7 +154,7 @@ def virtual(parent: _core.Node, name: bytes, **options: Any) -> _core.Node:
     return parent.create_dataset(name, layout="virtual", **(rest | options))
 
 
-def _bounds(shape: Shape | None, maxshape: Any) -> tuple[int | None, ...] | None:
+def _bounds(shape: Shape | None, maxshape: MaxShape) -> tuple[int | None, ...] | None:
     if maxshape is None or maxshape is False:
         return None
     if not shape:
@@ -151,9 +171,9 @@ def _layout(
     layout: str | None,
     shape: Shape | None,
     bounds: tuple[int | None, ...] | None,
-    chunks: Any,
+    chunks: int | Sequence[int] | bool | None,
     filtered: bool,
-    external: Any,
+    external: ExternalFiles | None,
 ) -> str:
     needs_chunks = filtered or (bounds is not None and not external) or bool(chunks)
     if layout not in (None, "compact", "contiguous", "chunked"):
@@ -173,7 +193,9 @@ def _layout(
     return layout or ("chunked" if needs_chunks else "contiguous")
 
 
-def _chunks(chunks: Any, shape: Shape | None, bounds: tuple[int | None, ...] | None, size: int) -> Shape:
+def _chunks(
+    chunks: int | Sequence[int] | bool | None, shape: Shape | None, bounds: tuple[int | None, ...] | None, size: int
+) -> Shape:
     assert shape is not None
     if chunks is None or chunks is True:
         return chunking.guess(shape, bounds, size)
@@ -200,7 +222,7 @@ def _check_external(files: list[tuple[bytes, int, int | None]], shape: Shape | N
             raise ValueError(f"cannot store {wanted} bytes in external files with room for {room}")
 
 
-def _external(external: Any) -> list[tuple[bytes, int, int | None]]:
+def _external(external: ExternalFiles | None) -> list[tuple[bytes, int, int | None]]:
     if not external:
         return []
     if isinstance(external, str | bytes | Path):
@@ -208,7 +230,8 @@ def _external(external: Any) -> list[tuple[bytes, int, int | None]]:
     found = []
     for item in external:
         parts = (item,) if isinstance(item, str | bytes | Path) else tuple(item)
-        name, offset, size = (*parts, *(0, _core_unlimited)[len(parts) - 1 :])[:3]
+        given = (*parts, *(0, _core_unlimited)[len(parts) - 1 :])[:3]
+        name, offset, size = cast("tuple[ExternalFile, int, int]", given)
         bounded = None if size in (_core_unlimited, -1) else int(size)
         found.append((encode(str(name) if isinstance(name, Path) else name), int(offset), bounded))
     return found
@@ -217,7 +240,7 @@ def _external(external: Any) -> list[tuple[bytes, int, int | None]]:
 _core_unlimited = 2**64 - 1
 
 
-def fill(writer: _core.Writer, description: Description, shown: Dtype, value: Any) -> bytes | None:
+def fill(writer: _core.Writer, description: Description, shown: Dtype, value: object) -> bytes | None:
     if value is None:
         return None
     try:
@@ -232,10 +255,10 @@ def fill(writer: _core.Writer, description: Description, shown: Dtype, value: An
     return elements.to_stored(writer, description, array)
 
 
-def like(other: Dataset) -> dict[str, Any]:
+def like(other: Dataset) -> DatasetOptions:
     """Returns the options that make a dataset like another one."""
     data = other._data
-    found: dict[str, Any] = {"maxshape": None, "track_order": other.track_order}
+    found: DatasetOptions = {"maxshape": None, "track_order": other.track_order}
     if other.shape is not None and other.maxshape != other.shape:
         found["maxshape"] = other.maxshape
     if data.layout in ("chunked", "compact"):
@@ -261,7 +284,7 @@ def _options(number: int, parameters: list[int]) -> list[int]:
     return [options[0] & 36, options[1]] if number == 4 and len(options) == 2 else options
 
 
-def write_many(group: WritableGroup, values: Any) -> None:
+def write_many(group: WritableGroup, values: ManyValues) -> None:
     """Writes values to datasets, by their paths."""
     for path, value in dict(values).items():
         index, elements = value if isinstance(value, tuple) and len(value) == 2 else (..., value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
-from typing import Any, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,17 +15,25 @@ from hyperchunk.dataset import AnyDataset, Dataset
 from hyperchunk.exceptions import ExtentError, InvalidError, also
 from hyperchunk.objects import resolve_region
 from hyperchunk.references import RegionReference
-from hyperchunk.selections import Selection
-from hyperchunk.values import Array
+from hyperchunk.selections import Args, Selection
+from hyperchunk.typing import Array, Index
 from hyperchunk.write import elements
 from hyperchunk.write.dimensions import WritableDimensions, make_scale
 from hyperchunk.write.objects import WritableObject
 
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from hyperchunk.dtypes import Empty
+    from hyperchunk.references import Reference
+
+#: Offset of a chunk, its bytes, and maybe a mask of skipped filters.
+StoredChunk: TypeAlias = "tuple[Sequence[int], Buffer | Array] | tuple[Sequence[int], Buffer | Array, int]"
 # Approximate size in bytes of the pieces in which broadcast values are expanded.
 _BROADCAST_BYTES = 64 << 20
 
 
-def _numbers(values: Any, dtype: type[np.unsignedinteger[Any]]) -> Array:
+def _numbers(values: npt.ArrayLike, dtype: type[np.uint64 | np.uint32]) -> Array:
     """Returns non-negative integers as a contiguous array."""
     array = np.asarray(values)
     if array.dtype.kind not in "iu" and array.size:
@@ -35,10 +43,10 @@ def _numbers(values: Any, dtype: type[np.unsignedinteger[Any]]) -> Array:
     return np.ascontiguousarray(array, dtype)
 
 
-def _length(size: Any) -> int:
+def _length(size: object) -> int:
     """Returns the new length of a dimension."""
     try:
-        return operator.index(size)
+        return operator.index(size)  # type: ignore[arg-type]
     except TypeError:
         raise TypeError(f"cannot resize: expected an integer for each axis, got {size!r}") from None
 
@@ -81,7 +89,7 @@ class WritableDataset(WritableObject, Dataset):
 
     # --- Elements ---
 
-    def __setitem__(self, args: Any, values: Any) -> None:
+    def __setitem__(self, args: Index, values: npt.ArrayLike | Reference | Empty) -> None:
         args = args if isinstance(args, tuple) else (args,)
         names = [arg for arg in args if isinstance(arg, str)]
         if names:
@@ -104,7 +112,7 @@ class WritableDataset(WritableObject, Dataset):
     def _ready(self, array: Array) -> elements.Ready:
         return elements.ready(self._writing.writer, self._out.datatype.description, array)
 
-    def _write(self, args: tuple[Any, ...], array: Array) -> None:
+    def _write(self, args: Args, array: Array) -> None:
         data = self._out
         dims = data.shape
         if dims is None:
@@ -157,18 +165,17 @@ class WritableDataset(WritableObject, Dataset):
             choice = _core.Choice.axes([(start + first * stride, stride, some, 1), *rest])
             self._out.write(choice, memory, elements.flat(spread))
 
-    def _chosen(self, dims: tuple[int, ...], args: tuple[Any, ...]) -> Selection:
+    def _chosen(self, dims: tuple[int, ...], args: Args) -> Selection:
         if any(arg is None for arg in args):
             raise TypeError("Indexing with None (or np.newaxis) is not supported")
         if len(args) == 1 and isinstance(args[0], RegionReference):
-            found: Selection = resolve_region(self._opened, args[0])[1]
-            return found
+            return resolve_region(self._opened, args[0])[1]
         whole = args == () or (len(args) == 1 and args[0] is Ellipsis)
         if dims == () and not whole:
             raise ValueError("Illegal slicing argument for scalar dataspace")
         return selections.everything(dims) if whole else selections.select(dims, args)
 
-    def _write_fields(self, names: list[str], args: tuple[Any, ...], values: Any, *, whole: bool = False) -> None:
+    def _write_fields(self, names: list[str], args: Args, values: object, *, whole: bool = False) -> None:
         """Changes some members of elements, and leaves the others unchanged."""
         dtype = self._reading().dtype
         if dtype.names is None:
@@ -193,19 +200,21 @@ class WritableDataset(WritableObject, Dataset):
                 now[name] = given
         self._write(args or (...,), now)
 
-    def write_direct(self, source: npt.NDArray[Any], source_sel: Any = None, dest_sel: Any = None) -> None:
+    def write_direct(self, source: Array, source_sel: Index | None = None, dest_sel: Index | None = None) -> None:
         """Writes from an array; the selections are made by ``numpy.s_[…]``."""
         if not source.flags.c_contiguous:
             raise TypeError("Array must be C-contiguous")
-        self[... if dest_sel is None else dest_sel] = source if source_sel is None else source[source_sel]
+        self[... if dest_sel is None else dest_sel] = (
+            source if source_sel is None else source[cast("tuple[slice, ...]", source_sel)]
+        )
 
-    def write_future(self, index: Any, values: Any) -> Future[None]:
+    def write_future(self, index: Index, values: npt.ArrayLike) -> Future[None]:
         """Does ``dataset[index] = values`` in the background. The values must not change until it is done."""
         from hyperchunk.batches import submit
 
         return submit(lambda pair: self.__setitem__(*pair), (index, values))
 
-    async def write_async(self, index: Any, values: Any) -> None:
+    async def write_async(self, index: Index, values: npt.ArrayLike) -> None:
         """Does ``dataset[index] = values`` as a coroutine of asyncio."""
         from asyncio import wrap_future
 
@@ -223,7 +232,7 @@ class WritableDataset(WritableObject, Dataset):
         assert isinstance(data, _core.DatasetWriter)
         return data
 
-    def write_chunk(self, offset: Sequence[int], data: Any, filter_mask: int = 0) -> None:
+    def write_chunk(self, offset: Sequence[int], data: Buffer | Array, filter_mask: int = 0) -> None:
         """Writes a chunk in its stored form: `data`, any object with contiguous memory, is the output of the filters,
         and is neither checked nor copied. `offset` holds the indices of the chunk's first element. A set bit of
         `filter_mask` means that the filter of that number was skipped for this chunk; 0 means none. `data` is no
@@ -242,31 +251,42 @@ class WritableDataset(WritableObject, Dataset):
 
     def write_chunks(
         self,
-        chunks: Iterable[tuple[Any, ...]] | npt.ArrayLike,
-        data: Any = None,
+        chunks: Iterable[StoredChunk] | npt.ArrayLike,
+        data: Sequence[Buffer | Array] | Buffer | Array | None = None,
         *,
         filter_masks: npt.ArrayLike | None = None,
         sizes: npt.ArrayLike | None = None,
     ) -> None:
-        """Like :meth:`write_chunk`, for several chunks at once, which is far cheaper for small chunks. If one cannot
+        r"""Like :meth:`write_chunk`, for several chunks at once, which is far cheaper for small chunks. If one cannot
         be written, an error is raised before any is.
 
         `chunks` holds either tuples of an offset, the bytes and, if it is not 0, a filter mask; or an array of
         offsets, a row for each chunk, with `data`: a list with the bytes of each, or one object with contiguous
         memory that holds them one after another. `filter_masks` has a mask for each, or one for all; `sizes` is the
         size of each in bytes, if they are in one object and not equal.
+
+        Raises:
+            ValueError: An offset, a mask or a size is out of range.
+            TypeError: `data` is missing for an array of offsets, or `filter_masks` and `sizes` are given with tuples.
+
+        Example:
+            >>> with hyperchunk.open("a.h5", "w") as file:
+            ...     x = file.create_dataset("x", (4,), "u1", chunks=(2,))
+            ...     x.write_chunks([((0,), b"\x01\x02"), ((2,), b"\x03\x04")])
+            ...     x[:].tolist()
+            [1, 2, 3, 4]
         """
         out = self._chunked
         try:
             if data is None:
                 if filter_masks is not None or sizes is not None:
                     raise TypeError("filter_masks and sizes belong to an array of offsets")
-                every: list[Any] = (
-                    chunks if isinstance(chunks, list) else list(cast("Iterable[tuple[Any, ...]]", chunks))
+                every: list[StoredChunk] = (
+                    chunks if isinstance(chunks, list) else list(cast("Iterable[StoredChunk]", chunks))
                 )
                 out.write_chunks(every)
                 return
-            offsets = _numbers(chunks, np.uint64)
+            offsets = _numbers(cast("npt.ArrayLike", chunks), np.uint64)
             rank = len(out.chunks or ())
             if offsets.ndim != 2 and not (offsets.ndim == 1 and rank == 1):
                 raise ValueError(f"an array of offsets has a row for each chunk, not the shape {offsets.shape}")
@@ -281,11 +301,12 @@ class WritableDataset(WritableObject, Dataset):
                     raise ValueError(f"{len(data)} chunks for {count} offsets; a list needs no sizes")
                 out.write_chunk_list(offsets, data, masks)
             else:
-                out.write_chunk_run(offsets, data, None if sizes is None else _numbers(sizes, np.uint64), masks)
+                whole = cast("Buffer | Array", data)
+                out.write_chunk_run(offsets, whole, None if sizes is None else _numbers(sizes, np.uint64), masks)
         except OverflowError:
             raise ValueError("an offset or mask out of range") from None
 
-    def write_chunk_future(self, offset: Sequence[int], data: Any, filter_mask: int = 0) -> Future[None]:
+    def write_chunk_future(self, offset: Sequence[int], data: Buffer | Array, filter_mask: int = 0) -> Future[None]:
         """Does :meth:`write_chunk` in the background. `data` must not change until it is done."""
         from hyperchunk.batches import submit
 
@@ -301,6 +322,13 @@ class WritableDataset(WritableObject, Dataset):
             TypeError: The layout is not chunked, or `size` has another number of dimensions.
             ValueError: `axis` is out of range.
             ExtentError: The new extent exceeds `maxshape`.
+
+        Example:
+            >>> with hyperchunk.open("a.h5", "w") as file:
+            ...     x = file.create_dataset("x", (10,), "f4", maxshape=(None,))
+            ...     x.resize(20, axis=0)
+            ...     x.shape
+            (20,)
         """
         data = self._out
         if data.chunks is None:
@@ -313,7 +341,7 @@ class WritableDataset(WritableObject, Dataset):
             new = [*data.shape]
             new[axis] = _length(size)
         else:
-            given: Any = size
+            given: object = size
             if isinstance(given, str | bytes):
                 raise TypeError(f"a shape is needed, not {given!r}")
             new = [_length(length) for length in given] if np.iterable(given) else [_length(given)]
@@ -328,11 +356,24 @@ class WritableDataset(WritableObject, Dataset):
                 )
         data.resize(new)
 
-    def append(self, values: Any, axis: int = 0) -> None:
-        """Extends the dataset along `axis` by the length of `values`, and writes them there.
+    def append(self, values: npt.ArrayLike, axis: int = 0) -> None:
+        """Extends the dataset along a dimension, and writes values there.
+
+        Args:
+            values: The values; their extents in the other dimensions are those of the dataset.
+            axis: The dimension.
+
+        Raises:
+            ExtentError: The new extent exceeds `maxshape`.
+            ValueError: The values have other extents.
+            TypeError: The dataset has no dimensions.
 
         Example:
-            >>> dataset.append(rows)  # doctest: +SKIP
+            >>> with hyperchunk.open("a.h5", "w") as file:
+            ...     x = file.create_dataset("x", (0, 2), "f4", maxshape=(None, 2))
+            ...     x.append([[1, 2], [3, 4]])
+            ...     x.shape
+            (2, 2)
         """
         plan = self._reading()
         array = elements.as_array(values, plan.dtype)
@@ -350,7 +391,7 @@ class WritableDataset(WritableObject, Dataset):
             if at != axis and array.shape[at] != length:
                 raise ValueError(f"values of shape {array.shape} cannot be appended to {shape} along axis {axis}")
         self.resize(start + more, axis)
-        where: list[Any] = [slice(None)] * len(shape)
+        where: list[slice] = [slice(None)] * len(shape)
         where[axis] = slice(start, start + more)
         if array.size:
             self._write(tuple(where), array)
@@ -358,7 +399,16 @@ class WritableDataset(WritableObject, Dataset):
     # --- Dimension scales ---
 
     def make_scale(self, name: str = "") -> None:
-        """Makes the dataset a dimension scale."""
+        """Makes the dataset a dimension scale.
+
+        Example:
+            >>> with hyperchunk.open("a.h5", "w") as file:
+            ...     file["time"], file["t"] = [0.0, 0.5], [20.0, 21.0]
+            ...     file["time"].make_scale("time")
+            ...     file["t"].dims[0].attach_scale(file["time"])
+            ...     file["t"].dims[0].keys()
+            ['time']
+        """
         make_scale(self, name)
 
     def flush(self) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from hyperchunk import dtypes
-from hyperchunk.dtypes import Description, Dtype
+from hyperchunk.dtypes import Description
 from hyperchunk.references import RegionReference
+from hyperchunk.typing import Dtype
 from hyperchunk.values import float_description, order_of
 
 # Size of a handle of a string or a sequence: its length, an address, a number.
@@ -65,7 +66,7 @@ def stored(dtype: Dtype) -> Description:
             raise TypeError(f"No conversion path for dtype: {dtype!r}")
 
 
-def _sequence(element: Any) -> Description:
+def _sequence(element: npt.DTypeLike) -> Description:
     if element is str:
         return ("vlen-string", HANDLE_BYTES, "null-terminated", "utf-8")
     if element is bytes:
@@ -73,7 +74,7 @@ def _sequence(element: Any) -> Description:
     return ("vlen", HANDLE_BYTES, stored(np.dtype(element)))
 
 
-def enum(dtype: Dtype, values: dict[Any, int]) -> Description:
+def enum(dtype: Dtype, values: dict[str | bytes, int]) -> Description:
     """Returns the datatype of an enumeration."""
     members = tuple(
         (name if isinstance(name, bytes) else str(name).encode("utf-8", "surrogateescape"), int(value))

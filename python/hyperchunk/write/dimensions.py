@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hyperchunk import _core, dimensions
 from hyperchunk.dataset import Dataset
 from hyperchunk.dimensions import DimensionManager, DimensionProxy
-from hyperchunk.dtypes import Dtype, ref_dtype, string_dtype, vlen_dtype
+from hyperchunk.dtypes import ref_dtype, string_dtype, vlen_dtype
 from hyperchunk.objects import encode
+from hyperchunk.references import Reference
+from hyperchunk.typing import Dtype
 
 if TYPE_CHECKING:
     from hyperchunk.write.dataset import WritableDataset
@@ -101,13 +103,13 @@ class WritableDimension(DimensionProxy):
         else:
             del scale.attrs["REFERENCE_LIST"]
 
-    def _lists(self) -> list[list[Any]]:
+    def _lists(self) -> list[list[Reference]]:
         attached = self._dataset.attrs.get("DIMENSION_LIST")
         if attached is None:
             return [[] for _ in range(self._dataset.ndim)]
         return [[*scales] for scales in attached]
 
-    def _store(self, lists: list[list[Any]]) -> None:
+    def _store(self, lists: list[list[Reference]]) -> None:
         values = np.empty(len(lists), vlen_dtype(ref_dtype))
         for place, references in enumerate(lists):
             row = np.empty(len(references), ref_dtype)
@@ -116,7 +118,7 @@ class WritableDimension(DimensionProxy):
         self._dataset.attrs.create("DIMENSION_LIST", values, dtype=vlen_dtype(ref_dtype))
 
 
-def _is_ascii(labels: list[Any]) -> bool:
+def _is_ascii(labels: list[object]) -> bool:
     return all(str(label).isascii() for label in labels)
 
 
@@ -128,7 +130,7 @@ def _scale(dset: Dataset) -> WritableDataset:
     return dset
 
 
-def _set_uses(scale: WritableDataset, uses: list[tuple[Any, int]]) -> None:
+def _set_uses(scale: WritableDataset, uses: list[tuple[Reference, int]]) -> None:
     from hyperchunk.write import elements
 
     values = np.empty(len(uses), _uses_dtype())

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from hyperchunk import _core, dtypes, values
-from hyperchunk.dtypes import Description, Dtype, Empty
+from hyperchunk.dtypes import Description, Empty
 from hyperchunk.references import Reference, RegionReference
-from hyperchunk.values import Array
+from hyperchunk.typing import Array, Dtype
 from hyperchunk.write import datatypes
 
 Lower = Callable[["_core.Writer", Array], Array]
@@ -35,7 +35,7 @@ class Part(NamedTuple):
 # --- Values without a dtype ---
 
 
-def _item_type(value: Any) -> type | None:
+def _item_type(value: object) -> type | None:
     """Returns the type of all items of nested lists; None if there are several."""
     if isinstance(value, list | tuple):
         kinds = {_item_type(item) for item in value}
@@ -49,7 +49,7 @@ def _item_type(value: Any) -> type | None:
     return str if isinstance(value, str) else type(value)
 
 
-def guess(value: Any) -> Dtype | None:
+def guess(value: object) -> Dtype | None:
     """Returns the dtype of values for which NumPy has none."""
     if isinstance(value, RegionReference):
         return dtypes.regionref_dtype
@@ -65,7 +65,7 @@ def guess(value: Any) -> Dtype | None:
     return None
 
 
-def as_new(value: Any, dtype: Dtype | None) -> Array:
+def as_new(value: object, dtype: Dtype | None) -> Array:
     """Returns the array for a new dataset or attribute; `dtype` is the requested one."""
     if isinstance(value, np.ndarray) and value.dtype.kind not in "OU":
         return value
@@ -81,7 +81,7 @@ def as_new(value: Any, dtype: Dtype | None) -> Array:
     return np.asarray(value)
 
 
-def objects(value: Any, dtype: Dtype) -> Array:
+def objects(value: object, dtype: Dtype) -> Array:
     """Returns an array of Python objects, each of which is a value."""
     if isinstance(value, str | bytes | Reference):
         array = np.empty((), dtype)
@@ -90,7 +90,7 @@ def objects(value: Any, dtype: Dtype) -> Array:
     return np.asarray(value, dtype=object).astype(dtype)
 
 
-def as_array(value: Any, dtype: Dtype) -> Array:
+def as_array(value: object, dtype: Dtype) -> Array:
     """Returns the array of values for elements that are shown as `dtype`."""
     if isinstance(value, Empty):
         raise TypeError("an Empty has no values")
@@ -113,7 +113,7 @@ def as_array(value: Any, dtype: Dtype) -> Array:
     return np.asarray(value, dtype=base)
 
 
-def _fixed(value: Any, dtype: Dtype) -> Array:
+def _fixed(value: object, dtype: Dtype) -> Array:
     """Encodes fixed-length strings as UTF-8."""
     array = np.asarray(value)
     if array.dtype.kind in "UOT":
@@ -122,14 +122,14 @@ def _fixed(value: Any, dtype: Dtype) -> Array:
     return np.asarray(array, dtype=dtype)
 
 
-def to_object_array(value: Any, dtype: Dtype) -> Array:
+def to_object_array(value: object, dtype: Dtype) -> Array:
     """Returns a zero-dimensional array of one Python object."""
     array: Array = np.empty((), dtype)
     array[()] = value
     return array
 
 
-def _to_sequence_array(value: Any, dtype: Dtype, element: Dtype) -> Array:
+def _to_sequence_array(value: object, dtype: Dtype, element: Dtype) -> Array:
     """Returns an array of sequences: rows of a numeric array, or items of nested lists."""
     if not (isinstance(value, np.ndarray) and value.dtype.kind == "O"):
         try:
@@ -143,7 +143,7 @@ def _to_sequence_array(value: Any, dtype: Dtype, element: Dtype) -> Array:
             for place in np.ndindex(rows.shape):
                 rows[place] = plain[place]
             return rows
-        value = list(value)
+        value = list(cast("Iterable[object]", value))
         if element.kind == "O" and not any(isinstance(item, list | tuple | np.ndarray) for item in value):
             return to_object_array(value, dtype)
         rows = np.empty(len(value), dtype)
@@ -261,7 +261,7 @@ def _strings(writer: _core.Writer, array: Array) -> Array:
     return _handles(handles, array.shape)
 
 
-def _text(value: Any) -> bytes:
+def _text(value: object) -> bytes:
     if value is None or (isinstance(value, int | float) and value == 0):
         # An unset element of an object array.
         return b""
@@ -271,7 +271,7 @@ def _text(value: Any) -> bytes:
     return text
 
 
-def _handles(handles: Any, shape: tuple[int, ...]) -> Array:
+def _handles(handles: bytes, shape: tuple[int, ...]) -> Array:
     return np.frombuffer(handles, _bytes(datatypes.HANDLE_BYTES)).reshape(shape)
 
 
@@ -323,6 +323,7 @@ def _references(writer: _core.Writer, array: Array, target: Description) -> Arra
 
 def _region(writer: _core.Writer, value: Reference) -> bytes:
     """Stores a selection of a dataset in the same file, and returns its region reference."""
+    assert value._region is not None
     address = int.from_bytes(value._raw, "little")
     extent = writer.object(address).dataset().shape or ()
     return writer.store_region(address, extent, value._region.choice)

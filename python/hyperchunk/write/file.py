@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self, Unpack
 
 from hyperchunk import _core
 from hyperchunk.exceptions import UnsupportedError
-from hyperchunk.file import _DRIVERS, File, check_tuning, is_url, locking_of, store_options
+from hyperchunk.file import _DRIVERS, File, check_cache, is_url, locking_of, network_options, path_of
 from hyperchunk.objects import Recipe
+from hyperchunk.suggestions import unexpected_keyword
+from hyperchunk.typing import CacheOptions, CreateOptions, FileName, NetworkOptions, StorageOptions
 from hyperchunk.write.group import WritableGroup
 from hyperchunk.write.opened import Writing
 
@@ -36,36 +37,54 @@ _SYNC = {None: "commit", "commit": "commit", "never": "never", "write": "write",
 class WritableFile(WritableGroup, File):
     """A new HDF5 file, and its root group.
 
-    `name` is a path, or a binary file-like object that gets the bytes at the end. A flush or close makes the file
-    complete and gives it its name; until then it is ``NAME.partial``. ``"w"`` replaces an existing file, ``"x"`` (or
-    ``"w-"``) does not.
+    A flush or close makes the file complete and gives it its name; until then it is ``NAME.partial``.
 
-    Options:
+    Args:
+        name: A path; a URL; or a binary file-like object that gets the bytes at the end.
+        mode: ``"w"`` replaces an existing file, ``"x"`` (or ``"w-"``) does not.
+        driver: ``"core"`` keeps the file in memory (:meth:`getbuffer`), and with `backing_store` on disk.
+        libver: Oldest release of HDF5 that must be able to read the file: ``"v108"``, ``"v110"``, ``"v200"`` or
+            ``"latest"``. Without it, or with ``"earliest"``, that is 1.8, except for features that no format of 1.8
+            has, such as chunks of 4 GiB and more, which cause a :class:`NewerFormatWarning`. A pair gives the oldest
+            release, and the newest whose format may be used where it is needed.
+        userblock_size: Size in bytes of a block before the HDF5 data.
+        swmr: h5py's; only False is supported.
+        locking: As for reading; others can read the flushed state of a locked file, but not write it.
+        track_order, track_times: Store the creation order of links and attributes, and the times of the root group.
+        fs_strategy, fs_page_size: ``"page"``: the structure is in pages of this number of bytes.
+        fs_persist, fs_threshold: h5py's; only their defaults are supported.
+        alignment_threshold, alignment_interval: Objects of at least the first number of bytes begin at multiples of the
+            second.
+        backing_store: With ``driver="core"``, write the file to disk, too.
+        threads: Maximum number of compressing threads.
+        sync: Time at which data must have reached the disk: ``"commit"``, ``"never"`` or ``"write"`` (each write).
+        layout: ``"cloud"``: put all structure into a first page, so that a reader over a network fetches it with one
+            request.
+        page_size: Size of that page in bytes.
+        alignment: Chunks begin at multiples of this number of bytes.
+        journal: Keep the data that ``hyperchunk recover`` needs if this program is killed.
+        waiting_bytes: Maximum memory for partially written chunks.
+        storage_options, network: As for :class:`hyperchunk.File`.
+        caches: h5py's options for libhdf5's caches (``rdcc_nbytes`` and others), which are checked, and have no effect.
 
-    - `libver`: oldest release of HDF5 that must be able to read the file: ``"v108"``, ``"v110"``, ``"v200"`` or
-      ``"latest"``. Without it, or with ``"earliest"``, that is 1.8, except for features that no format of 1.8 has,
-      such as chunks of 4 GiB and more, which cause a :class:`NewerFormatWarning`. A pair gives the oldest release,
-      and the newest whose format may be used where it is needed.
-    - `sync`: time at which data must have reached the disk: ``"commit"``, ``"never"`` or ``"write"`` (each write).
-    - ``layout="cloud"``: put all structure into a first page of `page_size` bytes, so that a reader over a network
-      fetches it with one request.
-    - `alignment`: chunks begin at multiples of this number of bytes.
-    - `threads`: maximum number of compressing threads.
-    - `journal`: keep the data that ``hyperchunk recover`` needs if this program is killed.
-    - `locking`: as for reading; others can read the flushed state of a locked file, but not write it.
-    - `waiting_bytes`: maximum memory for partially written chunks.
+    Raises:
+        FileThereError: The file exists, and the mode is ``"x"``.
+        UnsupportedError: An option of h5py without an equivalent, which it names.
+        TypeError: An option does not exist.
+        ValueError: An option has an invalid value.
 
-    Of h5py's options, `track_order`, `track_times`, `userblock_size`, `fs_strategy="page"` with `fs_page_size`,
-    `alignment_threshold` and `alignment_interval` have h5py's meaning; ``driver="core"`` keeps the file in memory,
-    and with ``backing_store=True`` on disk. Options that tune libhdf5's caches (``rdcc_nbytes`` and others) are
-    checked, and change nothing in a file. All others are errors that name them.
+    Example:
+        >>> with hyperchunk.open("new.h5", "w", sync="never") as file:
+        ...     file.create_dataset("x", (100,), "f4", chunks=(10,), compression="gzip")[:] = 1
+        >>> hyperchunk.is_hdf5("new.h5")
+        True
     """
 
     __slots__ = ()
 
     def __init__(
         self,
-        name: Any,
+        name: FileName,
         mode: str = "w",
         driver: str | None = None,
         libver: str | tuple[str, str] | None = None,
@@ -89,15 +108,17 @@ class WritableFile(WritableGroup, File):
         alignment: int = 1,
         journal: bool = True,
         waiting_bytes: int = 64 << 20,
-        storage_options: dict[str, Any] | None = None,
-        network: dict[str, Any] | None = None,
-        **tuning: Any,
+        storage_options: StorageOptions | None = None,
+        network: NetworkOptions | None = None,
+        **caches: Unpack[CacheOptions],
     ) -> None:
         if mode not in ("w", "w-", "x"):
             raise ValueError("a file is made with mode w, w- or x")
         if swmr:
             raise UnsupportedError("swmr: flush() commits what was written; readers open the file again to see it")
-        check_tuning(tuning)
+        if unknown := set(caches) - CacheOptions.__optional_keys__:
+            raise unexpected_keyword("File", unknown, CreateOptions.__optional_keys__)
+        check_cache(caches)
         if driver not in _DRIVERS:
             raise ValueError(f"Unknown driver type {driver!r}")
         if track_times not in (None, True, False):
@@ -122,7 +143,7 @@ class WritableFile(WritableGroup, File):
         if layout not in (None, "cloud"):
             raise ValueError(f"layout must be 'cloud' or None, not {layout!r}")
         low, high = _bounds(libver)
-        options: dict[str, Any] = {
+        options: dict[str, object] = {
             "oldest": _release(low),
             "newest": _release(high),
             "threads": threads or 0,
@@ -140,11 +161,10 @@ class WritableFile(WritableGroup, File):
             writer = _core.Writer.in_memory(repr(name), **options)
             recipe = Recipe(repr(name), "fileobj", options, name)
         elif driver == "core" and not backing_store:
-            writer = _core.Writer.in_memory(os.fsdecode(name), **options)
-            recipe = Recipe(os.fsdecode(name), "core", options)
-        elif is_url(path := os.fsdecode(name)):
-            settings = (network or {}) | {"store": store_options(storage_options or {})}
-            writer = _core.Writer.create_url(path, settings, **options)
+            writer = _core.Writer.in_memory(path_of(name), **options)
+            recipe = Recipe(path_of(name), "core", options)
+        elif is_url(path := path_of(name)):
+            writer = _core.Writer.create_url(path, network_options(network, storage_options), **options)
             recipe = Recipe(path, "network", options)
         elif storage_options or network:
             raise TypeError(f"storage_options and network are for files over a network, not for {path!r}")
@@ -172,7 +192,8 @@ class WritableFile(WritableGroup, File):
         """Oldest release of HDF5 that can read the file, and newest whose format may be used where it is needed."""
         self._opened.need()
         options = self._opened.recipe.options
-        return ({"v18": "earliest"}.get(options["oldest"], options["oldest"]), options["newest"])
+        oldest, newest = str(options["oldest"]), str(options.get("newest", "v200"))
+        return ({"v18": "earliest"}.get(oldest, oldest), newest)
 
     @property
     def swmr_mode(self) -> bool:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, SupportsIndex, SupportsInt, cast
 
-from hyperchunk.dtypes import Dtype
+from hyperchunk.typing import Dtype, FilterLike
 
 _SHUFFLE, _FLETCHER32, _SZIP, _SCALEOFFSET, _SNAPPY = 2, 3, 4, 6, 32003
 _NAMES = {"gzip": 1, "szip": _SZIP, "lzf": 32000}
@@ -29,9 +29,9 @@ class Filters(NamedTuple):
 def build_filters(
     dtype: Dtype,
     *,
-    filters: Any = None,
-    compression: Any = None,
-    compression_opts: Any = None,
+    filters: str | Sequence[FilterLike] | None = None,
+    compression: FilterLike | bool | None = None,
+    compression_opts: object = None,
     shuffle: bool | None = None,
     fletcher32: bool | None = None,
     scaleoffset: int | bool | None = None,
@@ -52,7 +52,7 @@ def build_filters(
     if scaled:
         if fletcher32:
             raise ValueError("fletcher32 cannot be used with potentially lossy scale/offset filter")
-        found.append((_SCALEOFFSET, _scaleoffset(dtype, scaleoffset)))
+        found.append((_SCALEOFFSET, _scaleoffset(dtype, scaleoffset or 0)))
     if shuffle:
         found.append((_SHUFFLE, []))
     if compressor is not None:
@@ -62,26 +62,28 @@ def build_filters(
     return Filters(found, None)
 
 
-def _one(item: Any) -> tuple[int, list[int]]:
+def _one(item: FilterLike) -> tuple[int, list[int]]:
     """Converts a filter given by its number, with its options, or as an object of a plugin package."""
     if isinstance(item, Mapping):
-        return int(item["compression"]), _numbers(item.get("compression_opts", ()))
+        options = cast("Iterable[SupportsIndex]", item.get("compression_opts", ()))
+        return int(cast("SupportsInt", item["compression"])), _numbers(options)
     if isinstance(item, str):
         known = {**_NAMES, "shuffle": _SHUFFLE, "fletcher32": _FLETCHER32, "snappy": _SNAPPY}
         if item not in known:
             raise ValueError(f"no filter {item!r}: give its number")
         return known[item], []
     if isinstance(item, Sequence):
-        number, *options = item
-        return int(number), _numbers(options[0] if len(options) == 1 and not isinstance(options[0], int) else options)
+        number, *rest = cast("Sequence[SupportsIndex]", item)
+        listed = rest[0] if len(rest) == 1 and not isinstance(rest[0], int) else rest
+        return int(cast("SupportsInt", number)), _numbers(cast("Iterable[SupportsIndex]", listed))
     return operator.index(item), []
 
 
-def _numbers(options: Any) -> list[int]:
+def _numbers(options: Iterable[SupportsIndex]) -> list[int]:
     return [operator.index(option) & 0xFFFF_FFFF for option in options]
 
 
-def _scaleoffset(dtype: Dtype, setting: Any) -> list[int]:
+def _scaleoffset(dtype: Dtype, setting: int | bool) -> list[int]:
     if dtype.kind in "iu":
         bits = 0 if setting is True else operator.index(setting)
         if bits < 0:
@@ -94,7 +96,7 @@ def _scaleoffset(dtype: Dtype, setting: Any) -> list[int]:
     raise TypeError("scale/offset filter only supported for integer and floating-point types")
 
 
-def _compressor(compression: Any, options: Any) -> tuple[int, list[int]] | None:
+def _compressor(compression: FilterLike | bool | None, options: object) -> tuple[int, list[int]] | None:
     if isinstance(compression, Mapping):
         return _one(compression)
     if compression is None or compression is False:
@@ -111,7 +113,7 @@ def _compressor(compression: Any, options: Any) -> tuple[int, list[int]] | None:
         level = 4 if options is None else options
         if level not in range(10):
             raise ValueError(f"GZIP setting must be an integer from 0-9, not {level!r}")
-        return 1, [int(level)]
+        return 1, [int(cast("SupportsInt", level))]
     if compression == "lzf":
         if options is not None:
             raise ValueError("LZF compression filter accepts no options")
@@ -120,12 +122,13 @@ def _compressor(compression: Any, options: Any) -> tuple[int, list[int]] | None:
         return _SZIP, _szip(("nn", 8) if options is None else options)
     if isinstance(compression, str):
         raise ValueError(f'Compression filter "{compression}" is unavailable')
-    return operator.index(compression), _numbers(options or ())
+    numbers = cast("Iterable[SupportsIndex]", options or ())
+    return operator.index(cast("SupportsIndex", compression)), _numbers(numbers)
 
 
-def _szip(options: Any) -> list[int]:
+def _szip(options: object) -> list[int]:
     try:
-        method, pixels = options
+        method, pixels = cast("tuple[str, int]", options)
     except (TypeError, ValueError):
         raise TypeError("SZIP options must be a 2-tuple") from None
     if method not in _SZIP_MASKS:

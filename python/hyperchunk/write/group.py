@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import Any
+from typing import Unpack, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -12,11 +13,12 @@ import numpy.typing as npt
 from hyperchunk import _core, dtypes
 from hyperchunk.dataset import Dataset
 from hyperchunk.datatype import Datatype
-from hyperchunk.dtypes import Description, Dtype, Empty
+from hyperchunk.dtypes import Description, Empty
 from hyperchunk.exceptions import InvalidError, ObjectNotFoundError, SourceNotFoundError, UnsupportedError, also
 from hyperchunk.group import Group, wrap
 from hyperchunk.links import ExternalLink, HardLink, SoftLink
 from hyperchunk.objects import AnyObject, HLObject, Opened, encode
+from hyperchunk.typing import Array, DatasetOptions, Dtype, DtypeOrDatatype, Member, ShapeLike
 from hyperchunk.virtual import VirtualLayout
 from hyperchunk.write import creation, datatypes, elements
 from hyperchunk.write.dataset import WritableDataset
@@ -25,14 +27,37 @@ from hyperchunk.write.objects import WritableObject
 from hyperchunk.write.opened import Writing
 
 
+class LikeOptions(DatasetOptions, total=False):
+    """Options of a dataset that is made like another one."""
+
+    shape: ShapeLike
+    dtype: DtypeOrDatatype | None
+
+
 class WritableDatatype(WritableObject, Datatype):
-    """A committed datatype of a file that is being written."""
+    """A committed datatype of a file that is being written.
+
+    Example:
+        >>> with hyperchunk.open("a.h5", "w") as file:
+        ...     file["kelvin"] = numpy.dtype("f4")
+        ...     type(file["kelvin"]).__name__
+        'WritableDatatype'
+    """
 
     __slots__ = ()
 
 
 class WritableGroup(MutableNames, WritableObject, Group):
-    """A group of a file that is being written."""
+    """A group of a file that is being written.
+
+    Example:
+        >>> with hyperchunk.open("a.h5", "w") as file:
+        ...     group = file.create_group("day-1")
+        ...     group["x"] = [1, 2, 3]
+        ...     group.attrs["units"] = "K"
+        ...     list(group)
+        ['x']
+    """
 
     __slots__ = ()
 
@@ -44,6 +69,14 @@ class WritableGroup(MutableNames, WritableObject, Group):
         """Creates a group, and the missing groups of its path. Without a name, it is anonymous: no link points to it
         yet. `track_order` stores the creation order of links and attributes, `track_times` the creation time of the
         group.
+
+        Raises:
+            NameExistsError: An object of that name exists.
+
+        Example:
+            >>> with hyperchunk.open("a.h5", "w") as file:
+            ...     file.create_group("days/1").name
+            '/days/1'
         """
         parent, last = self._place(name)
         made = parent.create_group(last, bool(track_order))
@@ -56,19 +89,37 @@ class WritableGroup(MutableNames, WritableObject, Group):
     def create_dataset(
         self,
         name: str | bytes | None,
-        shape: int | tuple[int, ...] | None = None,
-        dtype: npt.DTypeLike | Datatype | None = None,
-        data: Any = None,
-        **options: Any,
+        shape: ShapeLike | None = None,
+        dtype: DtypeOrDatatype | None = None,
+        data: object = None,
+        **options: Unpack[DatasetOptions],
     ) -> WritableDataset:
-        """Creates a dataset of `shape` and `dtype`, by default the ones of `data`.
+        """Creates a dataset.
 
-        `options` are h5py's: ``chunks`` (an extent, or True for a guess), ``maxshape``, ``compression`` with
-        ``compression_opts``, ``shuffle``, ``fletcher32``, ``scaleoffset``, ``fillvalue``, ``fill_time``,
-        ``track_order``, ``track_times``, ``external``, ``allow_unknown_filter``; and two of our own. ``filters`` is a
-        preset (``"deflate"``, ``"fast"``, ``"small"``, ``"snappy"``, ``"none"``), or a list of filters: names,
-        numbers with their options, or objects of hdf5plugin. ``layout`` is ``"compact"``, ``"contiguous"`` or
-        ``"chunked"``.
+        Args:
+            name: Path, whose missing groups are created; None for an anonymous dataset, to which no link points yet.
+            shape: Extent, by default the one of `data`.
+            dtype: Dtype, or a committed datatype; by default the one of `data`.
+            data: Values: an array, or anything that NumPy makes one of; or :class:`hyperchunk.Empty`.
+            options: h5py's: ``chunks`` (an extent, or True for a guess), ``maxshape``, ``compression`` with
+                ``compression_opts``, ``shuffle``, ``fletcher32``, ``scaleoffset``, ``fillvalue``, ``fill_time``,
+                ``track_order``, ``track_times``, ``external``, ``allow_unknown_filter``; and two of our own.
+                ``filters`` is a preset (``"deflate"``, ``"fast"``, ``"small"``, ``"snappy"``, ``"none"``), or a list
+                of filters: names, numbers with their options, or objects of hdf5plugin. ``layout`` is ``"compact"``,
+                ``"contiguous"`` or ``"chunked"``. h5py's ``rdcc_nslots``, ``rdcc_nbytes`` and ``rdcc_w0`` are checked,
+                and have no effect.
+
+        Raises:
+            NameExistsError: An object of that name exists.
+            TypeError: There is neither `shape` nor `data`, or an option does not exist.
+            ValueError: An option has an invalid value, or `shape` does not match `data`.
+
+        Example:
+            >>> with hyperchunk.open("a.h5", "w") as file:
+            ...     t = file.create_dataset("t", (1000, 10), "f4", chunks=(100, 10), filters="fast")
+            ...     t[:, 0] = 1
+            ...     t.chunks
+            (100, 10)
         """
         if isinstance(data, Empty):
             dtype, shape_of = data.dtype if dtype is None else dtype, None
@@ -85,7 +136,9 @@ class WritableGroup(MutableNames, WritableObject, Group):
             dataset._put(array)
         return dataset
 
-    def _type(self, dtype: Any, data: Any) -> tuple[Description, _core.Node | None, Dtype, npt.NDArray[Any] | None]:
+    def _type(
+        self, dtype: DtypeOrDatatype | None, data: object
+    ) -> tuple[Description, _core.Node | None, Dtype, Array | None]:
         """Returns the stored datatype, its committed object, the dtype for readers, and the array of `data`."""
         committed = None
         if isinstance(dtype, Datatype):
@@ -106,9 +159,25 @@ class WritableGroup(MutableNames, WritableObject, Group):
         return description, committed, wanted, array
 
     def create_virtual_dataset(
-        self, name: str | bytes | None, layout: VirtualLayout, fillvalue: Any = None
+        self, name: str | bytes | None, layout: VirtualLayout, fillvalue: object = None
     ) -> WritableDataset:
-        """Creates a virtual dataset from a :class:`VirtualLayout`. HDF5 before 1.10 cannot read it."""
+        """Creates a virtual dataset from a :class:`VirtualLayout`. HDF5 before 1.10 cannot read it.
+
+        Args:
+            name: Path of the dataset.
+            layout: The layout.
+            fillvalue: Value of elements without a source.
+
+        Raises:
+            ValueError: The layout was made for another file.
+
+        Example:
+            >>> layout = hyperchunk.VirtualLayout((2, 4), "i8")
+            >>> layout[0] = hyperchunk.VirtualSource("day-1.h5", "t", (4,))
+            >>> with hyperchunk.open("days.h5", "w") as file:
+            ...     file.create_virtual_dataset("t", layout, fillvalue=-1).is_virtual
+            True
+        """
         description, committed, shown, _ = self._type(layout.dtype, None)
         parent, last = self._place(name)
         made = creation.virtual(
@@ -130,18 +199,32 @@ class WritableGroup(MutableNames, WritableObject, Group):
         shape: int | tuple[int, ...],
         dtype: npt.DTypeLike,
         maxshape: int | tuple[int | None, ...] | None = None,
-        fillvalue: Any = None,
+        fillvalue: object = None,
     ) -> Iterator[VirtualLayout]:
-        """Creates a virtual dataset in a block ``with group.build_virtual_dataset(…) as layout``, from its layout."""
+        """Creates a virtual dataset in a block ``with group.build_virtual_dataset(…) as layout``, from its layout.
+
+        Example:
+            >>> with hyperchunk.open("days.h5", "w") as file:
+            ...     with file.build_virtual_dataset("t", (2, 4), "i8") as layout:
+            ...         layout[0] = hyperchunk.VirtualSource("day-1.h5", "t", (4,))
+        """
         layout = VirtualLayout(shape, dtype, maxshape, self._opened.filename)
         yield layout
         self.create_virtual_dataset(name, layout, fillvalue)
 
-    def create_dataset_like(self, name: str | bytes | None, other: Dataset, **options: Any) -> WritableDataset:
+    def create_dataset_like(
+        self, name: str | bytes | None, other: Dataset, **options: Unpack[LikeOptions]
+    ) -> WritableDataset:
         """Creates a dataset with the type, shape, chunks and filters of another one, which may be in another file;
         `options` override them.
+
+        Example:
+            >>> with hyperchunk.open("a.h5", "w") as file:
+            ...     first = file.create_dataset("first", (1000,), "f4", chunks=(100,))
+            ...     file.create_dataset_like("second", first, dtype="f8").chunks
+            (100,)
         """
-        given = creation.like(other) | options
+        given: LikeOptions = {**creation.like(other), **options}
         shape, dtype = given.pop("shape", other.shape), given.pop("dtype", None)
         if dtype is None and shape is not None:
             description = other._data.datatype.description
@@ -151,12 +234,12 @@ class WritableGroup(MutableNames, WritableObject, Group):
             made = creation.create(self._writing.writer, parent, last, description, None, shown, extent, given)
             return WritableDataset(self._opened, made, self._made(name))
         if shape is None:
-            return self.create_dataset(name, data=Empty(other.dtype), **given)
-        return self.create_dataset(name, shape, dtype, **given)
+            return self.create_dataset(name, data=Empty(other.dtype), **cast("DatasetOptions", given))
+        return self.create_dataset(name, shape, dtype, **cast("DatasetOptions", given))
 
     # --- Links ---
 
-    def __setitem__(self, name: str | bytes, value: Any) -> None:
+    def __setitem__(self, name: str | bytes, value: object) -> None:
         """Creates a link to an object of this file, a soft or external link, a committed datatype, or a dataset."""
         if isinstance(value, HLObject):
             if value._opened is not self._opened:
@@ -189,7 +272,18 @@ class WritableGroup(MutableNames, WritableObject, Group):
         parent.unlink(last)
 
     def move(self, source: str | bytes, dest: str | bytes) -> None:
-        """Renames a link."""
+        """Renames a link.
+
+        Raises:
+            SourceNotFoundError: There is no object of that name.
+
+        Example:
+            >>> with hyperchunk.open("a.h5", "w") as file:
+            ...     file["x"] = 1
+            ...     file.move("x", "y")
+            ...     list(file)
+            ['y']
+        """
         link = self.get(source, getlink=True)
         if source not in self:
             near = self._near(encode(source))
@@ -199,17 +293,29 @@ class WritableGroup(MutableNames, WritableObject, Group):
 
     # --- Batches ---
 
-    def write_many(self, values: Any) -> None:
-        """Writes to several datasets: a mapping of paths to values, or to pairs of an index and values."""
+    def write_many(self, values: creation.ManyValues) -> None:
+        """Writes to several datasets: a mapping of paths to values, or to pairs of an index and values.
+
+        Raises:
+            KeyError: There is no such dataset.
+            TypeError: A path leads to another object.
+
+        Example:
+            >>> with hyperchunk.open("a.h5", "w") as file:
+            ...     file["x"], file["y"] = numpy.zeros(3), numpy.zeros(3)
+            ...     file.write_many({"x": 1, "y": (slice(0, 2), [5, 6])})
+            ...     file["y"][:].tolist()
+            [5.0, 6.0, 0.0]
+        """
         creation.write_many(self, values)
 
-    def write_many_future(self, values: Any) -> Any:
+    def write_many_future(self, values: creation.ManyValues) -> Future[None]:
         """Does :meth:`write_many` in the background."""
         from hyperchunk.batches import submit
 
         return submit(self.write_many, values)
 
-    async def write_many_async(self, values: Any) -> None:
+    async def write_many_async(self, values: creation.ManyValues) -> None:
         """Does :meth:`write_many` as a coroutine of asyncio."""
         from asyncio import wrap_future
 
@@ -259,7 +365,7 @@ class WritableGroup(MutableNames, WritableObject, Group):
             return None
         return "/" + "/".join(part for part in found[1].split("/") if part not in ("", "."))
 
-    def _member(self, name: str | bytes) -> Any:
+    def _member(self, name: str | bytes) -> Member:
         if name:
             found = self._find(encode(name))
             if isinstance(found, _core.Object):

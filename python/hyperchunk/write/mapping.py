@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import MutableMapping
-from typing import Any
+
+from hyperchunk.typing import Values
 
 
-class MutableNames(MutableMapping[Any, Any]):
+class MutableNames(MutableMapping[str, Values]):
     """Mutable mapping of names. Removal does not open the object, so dangling links can be removed."""
 
     __slots__ = ()
 
-    def setdefault(self, name: Any, default: Any = None) -> Any:
+    def setdefault(self, name: str, default: Values = None) -> Values:
         """Returns the object of a name; creates it from `default` if it does not exist."""
         if name not in self:
             self[name] = default

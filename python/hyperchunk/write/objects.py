@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hyperchunk import _core
 from hyperchunk.file import File
 from hyperchunk.objects import HLObject, RegionProxy
 from hyperchunk.references import OBJECT1, REGION1, Reference, RegionReference
+from hyperchunk.typing import Index
 from hyperchunk.write.attributes import WritableAttributes
 from hyperchunk.write.opened import Writing
 
@@ -56,7 +55,7 @@ class WritableObject(HLObject):
 
 
 class _WritableRegions(RegionProxy):
-    def __getitem__(self, args: Any) -> RegionReference:
+    def __getitem__(self, args: Index) -> RegionReference:
         made = super().__getitem__(args)
         return RegionReference(REGION1, made._raw, made._region)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from typing import Any
+from typing import BinaryIO, cast
 
 from hyperchunk import _core
 from hyperchunk.exceptions import ClosedError, UnsupportedError
@@ -69,28 +69,29 @@ class Writing(Opened):
         raise TypeError("files that are being written cannot be pickled")
 
 
-def _commit(writer: _core.Writer, target: Any, process: int) -> None:
+def _commit(writer: _core.Writer, target: object, process: int) -> None:
     # A forked child must not commit a file that its parent is still writing.
     if os.getpid() == process:
         writer.close()
         _deliver(writer, target)
 
 
-def _give_up(writer: _core.Writer, target: Any, process: int) -> None:
+def _give_up(writer: _core.Writer, target: object, process: int) -> None:
     # A file streamed to a store and never closed may be incomplete.
     del target
     if os.getpid() == process:
         writer.discard()
 
 
-def _deliver(writer: _core.Writer, target: Any) -> None:
+def _deliver(writer: _core.Writer, target: object) -> None:
     """Writes a file made in memory to its target object."""
     data = writer.bytes()
     if data is None or target is None:
         return
-    target.seek(0)
-    target.write(data)
-    target.truncate()
+    file = cast("BinaryIO", target)
+    file.seek(0)
+    file.write(data)
+    file.truncate()
 
 
 def same_file(opened: Opened, other: Opened) -> bool:

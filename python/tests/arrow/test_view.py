@@ -259,7 +259,7 @@ def test_what_is_no_table(ours: hyperchunk.File, tmp_path: Path) -> None:
     check(file.table(columns=["c", "b"]), {"c": np.arange(4), "b": np.arange(4)})
     for path in ("empty", "type"):
         with pytest.raises(ValueError, match="is no table"):
-            hyperchunk.arrow.table_of(file[path])
+            hyperchunk.arrow.as_table(file[path])
     with pytest.raises(KeyError, match="nowhere"):
         file.table(columns=["far"])
     with pytest.raises(KeyError, match="no column of the name `q`"):

@@ -121,7 +121,7 @@ def test_others_commit_and_are_warned(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="could not write all"):
         epoch = run.commit()
     assert epoch is not None
-    assert len(epoch.left) == 1
+    assert len(epoch.uncommitted) == 1
     assert values(tmp_path / "a.h5")[:5] == [7.0] * 4 + [0.0]
 
 

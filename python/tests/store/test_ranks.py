@@ -78,7 +78,7 @@ def write(path: Path, value: int, **options: Any) -> list[Any]:
         epoch = made[0].commit(found)
         assert epoch is not None
         assert len(epoch.writers) == RANKS
-        assert not epoch.left
+        assert not epoch.uncommitted
         assert not epoch.conflicts
     return found
 

@@ -73,7 +73,7 @@ def test_many_processes_write_one_file_that_plain_hdf5_reads(tmp_path: Path, con
         tickets = pool.starmap(write_rows, [(run, rank) for rank in range(4)])
     epoch = run.commit(tickets)
     assert epoch is not None
-    assert (epoch.number, len(epoch.writers), epoch.conflicts, epoch.left) == (1, 4, [], [])
+    assert (epoch.number, len(epoch.writers), epoch.conflicts, epoch.uncommitted) == (1, 4, [], [])
     check(path, "energy", np.arange(4000, dtype="f4"))
     check(path, "group/big", np.broadcast_to(-np.repeat(np.arange(4), 10)[:, None], (40, 50)).astype(">i2"))
     check(path, "chunked", np.broadcast_to((np.arange(40) % 4)[:, None], (40, 50)).astype("i4"))
@@ -222,7 +222,7 @@ def test_what_a_killed_writer_wrote_is_got_back(tmp_path: Path) -> None:
     assert process.exitcode == -signal.SIGKILL
     epoch = run.commit()
     assert epoch is not None
-    assert len(epoch.left) == 1
+    assert len(epoch.uncommitted) == 1
     epoch = run.commit(salvage=True)
     assert epoch is not None
     with hyperchunk.open(path) as file:
