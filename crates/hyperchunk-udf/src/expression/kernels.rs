@@ -3,7 +3,7 @@
 use super::lanes::{Lane, view, view_mut};
 use super::plan::{Basic, Step};
 use super::tree::{Float, Rounding};
-use super::{Kind, casts, wide, widened};
+use super::{Kind, casts, wide};
 use crate::error::{Error, ErrorKind, Result, fail};
 use std::mem::MaybeUninit;
 
@@ -44,17 +44,6 @@ pub(super) fn compute(
             map2(a, b, out, |a: i64, b: u64| u8::from(a >= 0 && a.cast_unsigned() >= b))
         }
         (Step::EqualMixed, _) => map2(a, b, out, |a: i64, b: u64| u8::from(a >= 0 && a.cast_unsigned() == b)),
-        (Step::Wide(_) | Step::WideDivide | Step::WideRatio(..), Kind::Float32) => {
-            widened::wide::<f32>(step, a, b, out)
-        }
-        (Step::Wide(_) | Step::WideDivide | Step::WideRatio(..), Kind::Int16) => {
-            widened::wide::<i16>(step, a, b, out)
-        }
-        (Step::Wide(_) | Step::WideDivide | Step::WideRatio(..), Kind::UInt16) => {
-            widened::wide::<u16>(step, a, b, out)
-        }
-        (Step::Plain, Kind::Float64) if to == Kind::Float32 => map1(a, out, widened::plain_float),
-        (Step::Plain, Kind::Float64) => map1(a, out, widened::plain_double),
         (_, Kind::Bool) => truth(step, a, b, out),
         (_, Kind::Int8) => whole::<i8>(step, a, b, out),
         (_, Kind::Int16) => whole::<i16>(step, a, b, out),
@@ -73,7 +62,7 @@ fn wrong_size() -> Error {
     Error::new(ErrorKind::Worker, "a block of an expression has no fitting memory")
 }
 
-pub(super) fn unsupported_step<T>(step: Step) -> Result<T> {
+fn unsupported_step<T>(step: Step) -> Result<T> {
     fail!(Worker, "{step:?} is not made for these types")
 }
 
@@ -94,22 +83,13 @@ pub(super) fn map2<T: Lane, U: Lane, R: Lane>(
     out: &mut OutputBytes,
     f: impl Fn(T, U) -> R,
 ) -> Result<()> {
-    map2_by::<false, T, U, R>(a, b, out, f)
-}
-
-pub(super) fn map2_by<const WIDEST: bool, T: Lane, U: Lane, R: Lane>(
-    a: &[u8],
-    b: &[u8],
-    out: &mut OutputBytes,
-    f: impl Fn(T, U) -> R,
-) -> Result<()> {
     let (Some(a), Some(b), Some(out)) = (view::<T>(a), view::<U>(b), view_mut::<R>(out)) else {
         return Err(wrong_size());
     };
     if a.len() != out.len() || b.len() != out.len() {
         return Err(wrong_size());
     }
-    wide::each_by::<WIDEST, _>(out.iter_mut().zip(a).zip(b), |((out, &a), &b)| {
+    wide::each(out.iter_mut().zip(a).zip(b), |((out, &a), &b)| {
         out.write(f(a, b));
     });
     Ok(())

@@ -9,7 +9,6 @@
 //! **Invariant:** computing reads no byte outside the inputs, writes the complete output or fails, and never
 //! panics.
 
-mod arithmetic;
 mod casts;
 mod kernels;
 mod kind;
@@ -19,16 +18,13 @@ mod lower;
 mod number;
 mod parse;
 mod plan;
-mod quotient;
 mod record;
 mod run;
 #[cfg(test)]
 mod tests;
 mod tree;
 mod wide;
-mod widened;
 
-pub use arithmetic::Arithmetic;
 pub use kind::Kind;
 pub use lanes::as_output_bytes;
 pub(crate) use lanes::copy;

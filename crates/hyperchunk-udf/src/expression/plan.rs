@@ -56,14 +56,6 @@ pub(super) enum Step {
     /// Quotient of two operators applied to the same two floats, each rounded: a normalised difference.
     /// [`Program::new`] fuses three steps into it, since one pass reads the inputs while it divides.
     Ratio(Basic, Basic),
-    /// Operators in `float64` on two values of a narrower kind. Made by [`Arithmetic`](super::Arithmetic), as
-    /// are the next two.
-    Wide(Basic),
-    WideDivide,
-    /// [`Step::Ratio`] in `float64` of two values of a narrower kind, as a [plain](Step::Plain) `float32`.
-    WideRatio(Basic, Basic),
-    /// Conversion of `float64` to a float with canonical NaNs.
-    Plain,
 }
 
 /// Operator of a [`Step::Ratio`].
@@ -99,8 +91,7 @@ impl Step {
             | Step::Float(_)
             | Step::IsNan
             | Step::IsInf
-            | Step::IsFinite
-            | Step::Plain => 1,
+            | Step::IsFinite => 1,
             Step::Where => 3,
             _ => 2,
         }
@@ -153,10 +144,6 @@ impl Steps {
 
     pub(super) fn cast(&mut self, id: Id, kind: Kind) -> Id {
         if self.value_kind(id) == kind { id } else { self.step(Step::Cast, &[id], kind) }
-    }
-
-    pub(super) fn origin(&self, id: Id) -> Option<Origin> {
-        self.values.get(id).map(|v| v.origin)
     }
 
     pub(super) fn value_kind(&self, id: Id) -> Kind {

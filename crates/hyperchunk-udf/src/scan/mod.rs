@@ -9,11 +9,11 @@
 //! [`crate::spec::resolve`] treats them as one dataset.
 
 mod cpp;
-pub(crate) mod lua;
+mod lua;
 pub mod python;
 #[cfg(test)]
 mod tests;
-pub(crate) mod token;
+mod token;
 
 use crate::backend::Backend;
 use crate::cuda;
