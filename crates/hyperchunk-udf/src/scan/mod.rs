@@ -19,7 +19,7 @@ use crate::backend::Backend;
 use crate::cuda;
 use crate::error::{Result, fail};
 use crate::escape::escape;
-use crate::expression::Expression;
+use hyperchunk_expression::Expression;
 use std::collections::HashSet;
 use std::path::Path;
 

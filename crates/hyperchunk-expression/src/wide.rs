@@ -5,7 +5,7 @@
 //! reordered.
 
 /// Calls `action` with each item, in order.
-pub(super) fn each<I: Iterator>(items: I, action: impl FnMut(I::Item)) {
+pub(crate) fn each<I: Iterator>(items: I, action: impl FnMut(I::Item)) {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") {
         // SAFETY: this processor has these instructions.

@@ -8,15 +8,15 @@ use crate::error::{Error, ErrorKind, Result, fail};
 use std::mem::MaybeUninit;
 
 /// Memory that a step writes.
-pub(super) type OutputBytes = [MaybeUninit<u8>];
+pub(crate) type OutputBytes = [MaybeUninit<u8>];
 
 /// Applies `step` to values of kind `from`, with a result of kind `to`. The arguments that the step does not have are
 /// empty. The steps called *mixed* compare a signed integer with an unsigned one.
 ///
 /// # Errors
-/// `Failed` when there is no result: NaN converted to an integer, or an integer raised to a negative power. `Worker` when
+/// `Failed` when there is no result: NaN converted to an integer, or an integer raised to a negative power. `Internal` when
 /// the memory has the wrong size, or the step does not exist for these kinds.
-pub(super) fn compute(
+pub(crate) fn compute(
     step: Step,
     from: Kind,
     to: Kind,
@@ -59,14 +59,14 @@ pub(super) fn compute(
 }
 
 fn wrong_size() -> Error {
-    Error::new(ErrorKind::Worker, "a block of an expression has no fitting memory")
+    Error::new(ErrorKind::Internal, "a block of an expression has no fitting memory")
 }
 
 fn unsupported_step<T>(step: Step) -> Result<T> {
-    fail!(Worker, "{step:?} is not made for these types")
+    fail!(Internal, "{step:?} is not made for these types")
 }
 
-pub(super) fn map1<T: Lane, R: Lane>(a: &[u8], out: &mut OutputBytes, f: impl Fn(T) -> R) -> Result<()> {
+pub(crate) fn map1<T: Lane, R: Lane>(a: &[u8], out: &mut OutputBytes, f: impl Fn(T) -> R) -> Result<()> {
     let (Some(a), Some(out)) = (view::<T>(a), view_mut::<R>(out)) else { return Err(wrong_size()) };
     if a.len() != out.len() {
         return Err(wrong_size());
@@ -77,7 +77,7 @@ pub(super) fn map1<T: Lane, R: Lane>(a: &[u8], out: &mut OutputBytes, f: impl Fn
     Ok(())
 }
 
-pub(super) fn map2<T: Lane, U: Lane, R: Lane>(
+pub(crate) fn map2<T: Lane, U: Lane, R: Lane>(
     a: &[u8],
     b: &[u8],
     out: &mut OutputBytes,
@@ -268,7 +268,7 @@ fn whole<T: IntegerLane>(step: Step, a: &[u8], b: &[u8], out: &mut OutputBytes) 
 }
 
 /// Floats with NumPy's semantics.
-pub(super) trait FloatLane: Lane + PartialOrd {
+pub(crate) trait FloatLane: Lane + PartialOrd {
     fn negative(self) -> Self;
     fn absolute(self) -> Self;
     fn sign(self) -> Self;
