@@ -1,9 +1,8 @@
 //! What is fuzzed of live datasets: texts of strangers that are understood in the reading process.
 
+use hyperchunk_expression::{ErrorKind, Expression, InputBytes, Kind, MAX_INPUTS, Scratch};
 use hyperchunk_udf::cuda::{Dataset, KernelArgument, Program};
 use hyperchunk_udf::datatype::{Datatype, ElementType};
-use hyperchunk_udf::error::ErrorKind;
-use hyperchunk_udf::expression::{Expression, InputBytes, Kind, MAX_INPUTS, Scratch};
 use hyperchunk_udf::record::Record;
 use hyperchunk_udf::spec::OutputSpec;
 use std::collections::HashSet;

@@ -59,21 +59,16 @@ def load_beside(name: str) -> ModuleType:
 
 
 records = load_beside("_records")
-# Loaded together with NumPy: it makes NumPy calls cheaper.
-bands: ModuleType | None = None
 
 
 def load(names: list[str]) -> None:
     """Imports modules that functions of the next worker may need. A missing one is ignored."""
-    global bands
     fresh = [name for name in names if name not in sys.modules]
     for name in fresh:
         try:
             importlib.import_module(name)
         except ImportError:
             continue
-    if bands is None and "numpy" in names:
-        bands = load_beside("_bands")
     if fresh:
         gc.collect()
         gc.freeze()
@@ -270,10 +265,6 @@ class Lib:
     def _grant_network(self, connect: Any) -> None:
         """Loads, before the sandbox closes, the modules for connections."""
         self._network = load_beside("_network").Network(connect)
-
-    def _in_bands(self, source: str, scope: dict[str, Any], entry: Any) -> Any:
-        """Returns the callable for a function whose module has run: the function, or a faster equivalent."""
-        return entry if bands is None else bands.banded(source, scope, entry)
 
     @staticmethod
     def _slot(buffer: Any, kind: str, layout: Any) -> Any:

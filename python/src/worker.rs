@@ -158,10 +158,6 @@ impl PythonRuntime {
             globals.set_item("lib", lib)?;
         }
         match globals.get_item("dynamic_dataset")? {
-            Some(entry) if entry.is_callable() && compiled.is_none() => {
-                let told = (&setup.source, &globals, entry);
-                self.entry = Some(lib.call_method1("_in_bands", told)?.unbind());
-            }
             Some(entry) if entry.is_callable() => self.entry = Some(entry.unbind()),
             _ => {
                 let message = "the source defines no function dynamic_dataset";

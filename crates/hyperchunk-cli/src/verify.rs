@@ -8,7 +8,6 @@ use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::cpp::TARGET;
 use hyperchunk_udf::error::Error;
 use hyperchunk_udf::escape::escape;
-use hyperchunk_udf::loops;
 use hyperchunk_udf::profile::Profile;
 use std::path::Path;
 
@@ -100,11 +99,6 @@ fn explain(
         },
         if record.blockwise { "runs once for each chunk that is read" } else { "runs once" }
     );
-    let loops = if record.backend == Backend::Lua { loops::lines(&record.source) } else { Vec::new() };
-    if !loops.is_empty() {
-        let lines: Vec<_> = loops.iter().map(u32::to_string).collect();
-        put!(out, "  Loops that may be computed as vectors begin in these lines: {}.", lines.join(", "));
-    }
     if !record.halo.is_empty() {
         put!(out, "  It sees the blocks of its inputs with a halo of {}.", shape(&record.halo));
     }

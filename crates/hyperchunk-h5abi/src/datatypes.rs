@@ -236,7 +236,7 @@ impl Library {
         match datatype {
             Datatype::Text(_) => {
                 let made = self.file_type(datatype)?;
-                let existing = |cset, padding| {
+                let existing = |cset, padding| -> Result<_> {
                     let mut text = self.file_type(datatype)?;
                     self.set_text(&mut text, Some(cset), Some(padding))?;
                     // SAFETY: open types.

@@ -4,12 +4,12 @@ use crate::{expression, inputs, to_udf_error};
 use hyperchunk::File;
 use hyperchunk::convert::Conversion;
 use hyperchunk::model::{Attribute, Class, Dataspace, Datatype, StringPadding};
+use hyperchunk_expression::Kind;
 use hyperchunk_udf::attribute::{place_texts, text_datatype};
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::datatype::Datatype as Element;
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use hyperchunk_udf::escape::escape;
-use hyperchunk_udf::expression::Kind;
 use hyperchunk_udf::record::{MAX_ATTRIBUTE_BYTES, Record, Slot};
 
 /// Attribute that still has the datatype and shape of when the function was attached.

@@ -4,9 +4,9 @@ use crate::plan::{self, Plan, name_input};
 use crate::{expression, inputs, stored, vlen_strings};
 use hyperchunk::live::spent;
 use hyperchunk::{Dataset, File};
+use hyperchunk_expression::as_output_bytes;
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
-use hyperchunk_udf::expression::as_output_bytes;
-use hyperchunk_udf::host::{ActiveEvaluation, BlockContext, Owner, Reader, Session, SessionKey, Strings};
+use hyperchunk_udf::host::{ActiveEvaluation, BlockContext, Reader, Session, SessionKey, Strings};
 use hyperchunk_udf::legacy::{LegacyDataset, is_legacy};
 use hyperchunk_udf::record::{Block, Slot};
 use hyperchunk_udf::stored::DecodeSupport;
@@ -78,9 +78,7 @@ fn compute(file: &File, plan: &Plan, (offset, shape): (&[u64], &[u64]), to: &mut
         return expression::compute(file, plan, program, (offset, shape), to);
     }
     calls(file, plan).compute((offset, shape), &Inputs { file, plan }, |session| {
-        plan.record.place_block(shape, as_output_bytes(to), |from, to| {
-            session.take_output(0, from, to, Owner::Program)
-        })
+        plan.record.place_block(shape, as_output_bytes(to), |from, to| session.take_output(0, from, to))
     })
 }
 

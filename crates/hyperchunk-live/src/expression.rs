@@ -5,9 +5,10 @@ use crate::plan::{self, Plan, name_input};
 use crate::to_udf_error;
 use hyperchunk::model::{Class, Datatype};
 use hyperchunk::{Dataset, File};
+use hyperchunk_expression::{InputBytes, Kind, Program, Scratch, as_output_bytes};
 use hyperchunk_udf::datatype::ElementType;
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
-use hyperchunk_udf::expression::{InputBytes, Kind, Program, Scratch, as_output_bytes, check_data};
+use hyperchunk_udf::expression::{check_data, compile};
 use hyperchunk_udf::host::in_time;
 use hyperchunk_udf::host::mapped::mapped;
 use hyperchunk_udf::record::{Record, Slot, byte_size};
@@ -41,7 +42,7 @@ pub(crate) fn prepare(file: &File, record: &Record) -> Result<Program> {
         kind.map_err(|e| name_input(&e, slot))
     };
     let kinds = record.inputs.iter().map(kind).collect::<Result<Vec<_>>>()?;
-    Program::from_record(record, &kinds)
+    compile(record, &kinds)
 }
 
 /// Computes the block at `offset` with shape `shape` into a chunk.
@@ -157,7 +158,7 @@ pub(crate) fn number(datatype: &Datatype) -> Option<(Kind, ElementType)> {
         }
         _ => {
             let (element, _) = crate::inputs::memory_type(datatype).ok()?;
-            element.number().map(|number| (Kind::from_element(number), number))
+            element.number().map(|number| (number.into(), number))
         }
     }
 }

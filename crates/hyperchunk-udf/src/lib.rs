@@ -19,7 +19,6 @@ pub mod expression;
 pub mod host;
 pub mod keys;
 pub mod legacy;
-pub mod loops;
 pub mod memory;
 pub mod network;
 pub mod observe;

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result, fail};
 use std::io::Write as _;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 use std::ptr::NonNull;
 
@@ -325,25 +326,29 @@ impl Shared {
         Ok(Shared { fd, map })
     }
 
-    /// Gives the pages of these bytes back to the kernel, after which they are zero, and returns whether that
-    /// succeeded. Both ends must be page boundaries.
-    pub fn give_back(&self, offset: u64, bytes: u64) -> bool {
-        let (Ok(offset), Ok(bytes)) = (libc::off_t::try_from(offset), libc::off_t::try_from(bytes)) else {
-            return false;
-        };
-        let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-        // SAFETY: plain system call on a descriptor that we own; memory that is mapped stays mapped.
-        unsafe { libc::fallocate(self.fd.as_raw_fd(), mode, offset, bytes) == 0 }
+    /// Fills `to` with the bytes from `offset` on, and clears these; `None` if they are not inside. They are read
+    /// only once. What the worker writes there meanwhile is taken or lost.
+    pub fn take(&self, offset: u64, to: &mut [MaybeUninit<u8>]) -> Option<()> {
+        /// Bytes that are cleared while they are in the nearest cache.
+        const BATCH_BYTES: usize = 32 << 10;
+        let mut from = self.map.at(offset, to.len() as u64)?;
+        for part in to.chunks_mut(BATCH_BYTES) {
+            // SAFETY: at() has checked the range, which is this mapping's and not the caller's memory.
+            unsafe {
+                std::ptr::copy_nonoverlapping(from.cast_const().cast(), part.as_mut_ptr(), part.len());
+                std::ptr::write_bytes(from, 0, part.len());
+                from = from.add(part.len());
+            }
+        }
+        Some(())
     }
 
-    /// Returns whether no page of these bytes was written since they were given back, as reported by the
-    /// kernel.
-    pub fn is_untouched(&self, offset: u64, bytes: u64) -> bool {
-        let Ok(start) = libc::off_t::try_from(offset) else { return false };
-        // SAFETY: as above.
-        let found = unsafe { libc::lseek(self.fd.as_raw_fd(), start, libc::SEEK_DATA) };
-        let nothing_behind = found < 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::ENXIO);
-        nothing_behind || u64::try_from(found).is_ok_and(|found| found.saturating_sub(offset) >= bytes)
+    /// Clears bytes; none if they are not inside.
+    pub fn clear(&self, offset: u64, bytes: u64) {
+        if let (Some(start), Ok(bytes)) = (self.map.at(offset, bytes), usize::try_from(bytes)) {
+            // SAFETY: at() has checked the range.
+            unsafe { std::ptr::write_bytes(start, 0, bytes) };
+        }
     }
 }
 
@@ -382,6 +387,41 @@ mod tests {
         assert!(shared.map.at(8192, 1).is_none());
         assert!(shared.map.at(u64::MAX, 2).is_none());
         assert!(shared.map.at(8191, 1).is_some());
+    }
+
+    #[test]
+    fn test_taken_bytes_are_cleared_and_no_others() {
+        let bytes = 3 * (32 << 10) + 500;
+        let shared = Shared::new(bytes, true).unwrap();
+        let worker = Map::new(shared.fd.as_fd(), bytes, true).unwrap();
+        let place = worker.at(0, bytes).unwrap();
+        let all = || {
+            // SAFETY: all of the map, without another user.
+            unsafe { std::slice::from_raw_parts_mut(place, usize::try_from(bytes).unwrap()) }
+        };
+        for (offset, length) in [(0, 0), (0, 1), (1, 70), (4095, 2), (500, 3 * (32 << 10)), (0, all().len())]
+        {
+            let full: Vec<u8> = (1..=250).cycle().take(all().len()).collect();
+            all().copy_from_slice(&full);
+            let mut to = vec![MaybeUninit::new(0); length];
+            shared.take(offset as u64, &mut to).unwrap();
+            // SAFETY: initialised above.
+            let to: Vec<u8> = to.into_iter().map(|byte| unsafe { byte.assume_init() }).collect();
+            assert_eq!(to, full[offset..offset + length]);
+            assert!(all()[offset..offset + length].iter().all(|byte| *byte == 0));
+            assert_eq!(all()[..offset], full[..offset]);
+            assert_eq!(all()[offset + length..], full[offset + length..]);
+        }
+        all().fill(1);
+        for (offset, length) in [(bytes, 1), (0, bytes + 1), (u64::MAX, 2)] {
+            let mut to = vec![MaybeUninit::new(0); usize::try_from(length).unwrap()];
+            assert!(shared.take(offset, &mut to).is_none());
+            shared.clear(offset, length);
+        }
+        assert!(all().iter().all(|byte| *byte == 1));
+        shared.clear(5, 100);
+        assert_eq!(all().iter().filter(|byte| **byte == 0).count(), 100);
+        assert_eq!((all()[4], all()[5], all()[104], all()[105]), (1, 0, 0, 1));
     }
 
     #[test]

@@ -223,36 +223,6 @@ def dynamic_dataset():
 
 
 @scenario
-def half_of_a_loop(folder: Path) -> None:
-    """A Lua loop with two stores, called where only the first can be vectorized, and then where both can again."""
-    source = """
-local ffi = require("ffi")
-local function both(x, y, a, n)
-  for i = 1, n do
-    x[i] = a[i] / 3
-    y[i] = a[i] / 7
-  end
-end
-kept = ffi.new("int32_t[?]", 5002)
-local integers = ffi.cast("int32_t *", kept)
-function dynamic_dataset()
-  local n, a, out = 5000, lib.getData("a"), lib.getData("out")
-  both(out, out + n, a, n)
-  both(out, integers - 1, a, n)
-  both(out, out + n, a, n)
-end
-"""
-    path = folder / "loops.h5"
-    a = np.arange(1, 5001, dtype="f4")
-    with h5py.File(path, "w") as file:
-        file["a"] = a
-        header = make(source, "lua", Slot("out", "float", (6, 10000)), [Slot("a", "float", (5000,))])
-        store(file, header | {"blockwise": True, "chunk": [1, 10000]})
-    for row in read(path):
-        np.testing.assert_array_equal(row, np.concatenate([a.astype("f8") / 3, a.astype("f8") / 7]).astype("f4"))
-
-
-@scenario
 def workers_that_ended_while_idle(folder: Path) -> None:
     """Several idle workers for the same dataset have all ended before the next read."""
     for language in ("lua", "py"):

@@ -17,12 +17,12 @@ use crate::library::Library;
 use crate::live::{CLIENT_DATA_VERSION, absolute, attributes, sources};
 use crate::symbols::{FILL_WHEN_ALLOCATED, Hid};
 use crate::{Error, ErrorKind, Result, fail, filter};
+use hyperchunk_expression::Expression;
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::chunking::{self, Chunking, Growth};
 use hyperchunk_udf::cpp::wasm::Language;
 use hyperchunk_udf::cuda;
 use hyperchunk_udf::datatype::Datatype;
-use hyperchunk_udf::expression::Expression;
 use hyperchunk_udf::host::{Job, JobSlot, Programs, Session, Source, compile_cpp, compile_cuda};
 use hyperchunk_udf::keys;
 use hyperchunk_udf::profile::Profile;
@@ -146,7 +146,7 @@ pub(super) fn attach_source(
     let mut stored = HashMap::new();
     let mut find = |name: &str| look_up(library, file.handle.id, backend, name, &mut stored);
     let resolved = if backend == Backend::Expression {
-        let expression = Expression::parse(&source).map_err(in_source)?;
+        let expression = Expression::parse(&source).map_err(|e| in_source(e.into()))?;
         spec::resolve_expression(&expression, specs, &mut find)
     } else {
         spec::resolve(&scan, specs, &mut |name| Ok(find(name)?.map(|found| found.info)))

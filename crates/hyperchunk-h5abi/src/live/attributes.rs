@@ -6,11 +6,11 @@ use crate::handles::{Handle, c_name};
 use crate::library::Library;
 use crate::symbols::{CLASS_STRING, Hid, NULL_TERMINATED, SPACE_NULL};
 use crate::{Result, fail};
+use hyperchunk_expression::Kind;
 use hyperchunk_udf::attribute::{place_texts, text_datatype};
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::datatype::Datatype;
 use hyperchunk_udf::escape::escape;
-use hyperchunk_udf::expression::Kind;
 use hyperchunk_udf::record::{MAX_ATTRIBUTE_BYTES, Record, Slot, byte_size};
 use std::ffi::{CStr, c_char};
 

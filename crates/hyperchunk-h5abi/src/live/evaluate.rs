@@ -13,7 +13,7 @@ use crate::symbols::Hid;
 use crate::{Error, Result, fail};
 use hyperchunk_udf::escape::escape;
 use hyperchunk_udf::host::vlen_strings::too_large;
-use hyperchunk_udf::host::{ActiveEvaluation, BlockContext, Owner, Reader, Session, SessionKey, Strings};
+use hyperchunk_udf::host::{ActiveEvaluation, BlockContext, Reader, Session, SessionKey, Strings};
 use hyperchunk_udf::legacy::is_legacy;
 use hyperchunk_udf::record::{Block, Slot, byte_size};
 use hyperchunk_udf::stored::DecodeSupport;
@@ -103,9 +103,7 @@ fn compute(library: &'static Library, stub: &Stub, dataset: Hid, plan: &Plan) ->
     };
     calls.compute((&offset, &shape), &Inputs { library, dataset, plan }, |session| {
         let mut chunk = ChunkBuffer::new(library, total)?;
-        record.place_block(&shape, chunk.uninitialised(), |from, to| {
-            session.take_output(0, from, to, Owner::Chunk)
-        })?;
+        record.place_block(&shape, chunk.uninitialised(), |from, to| session.take_output(0, from, to))?;
         Ok(chunk)
     })
 }

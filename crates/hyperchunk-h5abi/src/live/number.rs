@@ -5,9 +5,9 @@ use crate::handles::Handle;
 use crate::library::Library;
 use crate::symbols::{CLASS_ENUM, CLASS_INTEGER, Hid};
 use crate::{Result, fail};
+use hyperchunk_expression::Kind;
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::datatype::{Datatype, ElementType};
-use hyperchunk_udf::expression::Kind;
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 impl Library {
@@ -33,7 +33,7 @@ impl Library {
             return self.enumeration(file_type);
         }
         let (native, datatype) = self.plain_number(file_type)?;
-        Ok((native, datatype, Kind::from_element(datatype)))
+        Ok((native, datatype, datatype.into()))
     }
 
     fn enumeration(&'static self, file_type: Hid) -> Result<(Handle, ElementType, Kind)> {
@@ -52,7 +52,7 @@ impl Library {
         }
         let bools = size == 1 && self.member(file_type, 0) == "FALSE" && self.member(file_type, 1) == "TRUE";
         let (native, datatype) = self.plain_number(base.id)?;
-        Ok((native, datatype, if bools { Kind::Bool } else { Kind::from_element(datatype) }))
+        Ok((native, datatype, if bools { Kind::Bool } else { datatype.into() }))
     }
 
     /// Returns the name of a member of an enumeration of bytes; empty if it has no member with this value.

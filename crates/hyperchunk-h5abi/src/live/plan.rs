@@ -12,10 +12,11 @@ use crate::library::Library;
 use crate::symbols::{ACC_RDWR, ACC_SWMR_READ, ADDRESS_UNDEFINED, Hid, LAYOUT_CHUNKED, LAYOUT_CONTIGUOUS};
 use crate::virtual_sources::VIRTUAL;
 use crate::{Error, ErrorKind, Result, fail};
+use hyperchunk_expression::{Kind, Program};
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::datatype::Datatype;
 use hyperchunk_udf::escape::escape;
-use hyperchunk_udf::expression::{Kind, Program};
+use hyperchunk_udf::expression::compile;
 use hyperchunk_udf::host::results::Results;
 use hyperchunk_udf::host::{Job, JobSlot, Pool, Programs, Session, SessionKey, Source, cache, compiled_form};
 use hyperchunk_udf::profile::Profile;
@@ -150,9 +151,7 @@ impl Plan {
         inputs.storable = results.is_none();
         let slots = inputs.job_slots(&verified).map_err(about)?;
         let program = match verified.record.backend {
-            Backend::Expression => {
-                Some(Program::from_record(&verified.record, &inputs.kinds).map_err(about)?)
-            }
+            Backend::Expression => Some(compile(&verified.record, &inputs.kinds).map_err(about)?),
             _ => None,
         };
         let key = Arc::new(SessionKey {

@@ -1,6 +1,5 @@
 //! Test of each language with an empty function, for `hyperchunk doctor`.
 
-use super::dirty_pages::Owner;
 use super::locate::Programs;
 use super::session::{Job, JobSlot, Session, Source};
 use crate::backend::Backend;
@@ -83,7 +82,7 @@ pub fn probe(backend: Backend, profile: &Profile, programs: &Programs, timed: bo
     let (layers, landlock_abi) = (session.layers(), session.landlock_abi());
     session.call([(0, (vec![0], vec![1]))])?;
     let mut out = [std::mem::MaybeUninit::new(0)];
-    session.take_output(0, 0, &mut out, Owner::Program);
+    session.take_output(0, 0, &mut out);
     // SAFETY: initialised above, whatever take_output did.
     if unsafe { out[0].assume_init() } != 7 {
         return Err(Error::new(ErrorKind::Worker, "it ran and gave a wrong value"));

@@ -1,7 +1,6 @@
 //! One worker that has loaded one function: its shared memory, its calls and its end.
 
 use super::code::{self, Code, MAX_CODE_BYTES};
-use super::dirty_pages::{DirtyPages, Owner};
 use super::function_output::{self, OutputPipe};
 use super::interrupt;
 use super::layout::{Region, lay_out, set_up};
@@ -109,7 +108,6 @@ pub struct Session {
     slots: Vec<JobSlot>,
     label: String,
     regions: Vec<Region>,
-    written: Vec<DirtyPages>,
     profile: Profile,
     layers: Layers,
     landlock_abi: u32,
@@ -234,7 +232,6 @@ impl Session {
             arena,
             inputs,
             places: Vec::with_capacity(regions.len()),
-            written: regions.iter().map(|_| DirtyPages::default()).collect(),
             regions,
             slots: job.slots.clone(),
             label: function_output::label(job.file_path, job.slots.first().map_or("", |slot| &slot.name)),
@@ -489,15 +486,10 @@ impl Session {
 
     /// Fills `to` from an output, starting at byte `from`, and clears the bytes taken, so that the next call
     /// starts with zeros. The worker can still write the shared memory, so it is read only once, here.
-    pub fn take_output(
-        &mut self,
-        slot: usize,
-        from: u64,
-        to: &mut [MaybeUninit<u8>],
-        owner: Owner,
-    ) -> Option<()> {
+    pub fn take_output(&mut self, slot: usize, from: u64, to: &mut [MaybeUninit<u8>]) -> Option<()> {
         let region = self.regions.get(slot).filter(|r| r.output)?;
-        self.written.get_mut(slot)?.take(&self.arena, region, from, to, owner)
+        let is_inside = from.checked_add(to.len() as u64)? <= region.bytes;
+        if is_inside { self.arena.take(region.offset.checked_add(from)?, to) } else { None }
     }
 
     /// Returns a copy of the first bytes of an output, without clearing them.
@@ -530,7 +522,7 @@ impl Session {
         // SAFETY: of the same layout; take_output() writes nothing but initialised bytes.
         let to =
             unsafe { std::slice::from_raw_parts_mut(to.as_mut_ptr().cast::<MaybeUninit<u8>>(), to.len()) };
-        self.take_output(slot, from, to, Owner::Program)
+        self.take_output(slot, from, to)
     }
 
     /// Returns whether the last call failed because the worker had exited while idle, so that a new one may be tried.
@@ -601,12 +593,11 @@ impl Session {
 
     /// Clears the outputs of the last call that were not taken, and anything written past the end of its block.
     fn clear_outputs(&mut self, whole: bool) {
-        let outputs = self.regions.iter().zip(&mut self.written).enumerate();
-        for (_, (region, written)) in outputs.filter(|(n, (r, _))| r.output && (whole || *n > 0)) {
-            if self.seq > 0 {
-                written.clear(&self.arena, region);
-            }
+        if self.seq == 0 {
+            return;
         }
+        let outputs = self.regions.iter().enumerate().filter(|(n, r)| r.output && (whole || *n > 0));
+        outputs.for_each(|(_, region)| self.arena.clear(region.offset, region.bytes));
     }
 
     /// Waits for the end of the call.

@@ -3,7 +3,7 @@
 use super::{Record, Slot, byte_size};
 use crate::backend::Backend;
 use crate::error::{Error, ErrorKind, Result, fail};
-use crate::expression::{as_output_bytes, copy};
+use hyperchunk_expression::{as_output_bytes, copy};
 use std::mem::MaybeUninit;
 use std::ops::Range;
 

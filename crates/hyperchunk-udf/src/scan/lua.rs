@@ -4,7 +4,7 @@
 //! name that is bound only once, to exactly `lib.getData`, and then only called, and a `local n = "x"` that
 //! no other code can change.
 
-pub(crate) mod lexer;
+mod lexer;
 #[cfg(test)]
 mod tests;
 

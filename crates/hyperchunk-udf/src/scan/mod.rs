@@ -9,17 +9,17 @@
 //! [`crate::spec::resolve`] treats them as one dataset.
 
 mod cpp;
-pub(crate) mod lua;
+mod lua;
 pub mod python;
 #[cfg(test)]
 mod tests;
-pub(crate) mod token;
+mod token;
 
 use crate::backend::Backend;
 use crate::cuda;
 use crate::error::{Result, fail};
 use crate::escape::escape;
-use crate::expression::Expression;
+use hyperchunk_expression::Expression;
 use std::collections::HashSet;
 use std::path::Path;
 

@@ -1,20 +1,19 @@
 //! Tokens as ranges of the source: small, and without copies before they are needed.
 
 use std::borrow::Cow;
-use std::ops::Range;
 
 /// `->` of C++.
 pub(super) const ARROW: char = '→';
 /// `::` of C++ and Lua.
-pub(crate) const SCOPE: char = '∷';
+pub(super) const SCOPE: char = '∷';
 /// `..` of Lua.
-pub(crate) const CONCAT: char = '‥';
+pub(super) const CONCAT: char = '‥';
 /// A comparison (`==`, `~=`, `<=`, `>=`) of Lua.
-pub(crate) const COMPARE: char = '≡';
+pub(super) const COMPARE: char = '≡';
 
 /// Kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(super) enum Kind {
     /// Identifier or keyword.
     Word,
     /// Content of a string literal, with escapes not yet decoded.
@@ -38,7 +37,7 @@ pub(super) struct Token {
 
 /// Tokens of a source. Every method accepts any index; there are no tokens past the end.
 #[derive(Debug)]
-pub(crate) struct Tokens<'a> {
+pub(super) struct Tokens<'a> {
     source: &'a [u8],
     list: Vec<Token>,
 }
@@ -54,27 +53,22 @@ impl<'a> Tokens<'a> {
         self.list.push(Token { kind, line, start: small(start), end: small(end) });
     }
 
-    pub(crate) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.list.len()
     }
 
-    pub(crate) fn kind(&self, at: usize) -> Option<Kind> {
+    pub(super) fn kind(&self, at: usize) -> Option<Kind> {
         self.list.get(at).map(|t| t.kind)
     }
 
     /// Returns the line of token `at`, or of the last one.
-    pub(crate) fn line(&self, at: usize) -> u32 {
+    pub(super) fn line(&self, at: usize) -> u32 {
         self.list.get(at).or(self.list.last()).map_or(1, |t| t.line)
     }
 
-    pub(crate) fn bytes(&self, at: usize) -> &'a [u8] {
+    pub(super) fn bytes(&self, at: usize) -> &'a [u8] {
         let range = |t: &Token| t.start as usize..t.end as usize;
         self.list.get(at).and_then(|t| self.source.get(range(t))).unwrap_or_default()
-    }
-
-    /// Returns the byte range of token `at`; of a string, the range of its content.
-    pub(crate) fn range(&self, at: usize) -> Range<usize> {
-        self.list.get(at).map_or(0..0, |t| t.start as usize..t.end as usize)
     }
 
     /// Returns the identifier at `at`, or `None` for another kind of token.
@@ -87,19 +81,19 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    pub(crate) fn is_word(&self, at: usize, word: &str) -> bool {
+    pub(super) fn is_word(&self, at: usize, word: &str) -> bool {
         self.word(at).is_some_and(|w| *w == *word.as_bytes())
     }
 
-    pub(crate) fn is_op(&self, at: usize, op: char) -> bool {
+    pub(super) fn is_op(&self, at: usize, op: char) -> bool {
         self.kind(at) == Some(Kind::Op(op))
     }
 
-    pub(crate) fn is_any_op(&self, at: usize, ops: &[char]) -> bool {
+    pub(super) fn is_any_op(&self, at: usize, ops: &[char]) -> bool {
         matches!(self.kind(at), Some(Kind::Op(op)) if ops.contains(&op))
     }
 
-    pub(crate) fn is_string(&self, at: usize) -> bool {
+    pub(super) fn is_string(&self, at: usize) -> bool {
         matches!(self.kind(at), Some(Kind::Text | Kind::Raw))
     }
 

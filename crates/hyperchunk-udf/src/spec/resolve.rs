@@ -4,8 +4,9 @@ use super::{GRAMMAR, OutputSpec, check_extent, check_output, normal_name, resolu
 use crate::datatype::Datatype;
 use crate::error::{Result, fail};
 use crate::escape::escape;
-use crate::expression::{Expression, Kind};
+use crate::expression::output_kind;
 use crate::scan::Scan;
+use hyperchunk_expression::{Expression, Kind};
 use std::collections::{HashMap, HashSet};
 
 /// Dataset that a function reads.
@@ -181,10 +182,10 @@ pub fn resolve_expression(
         inputs.push(InputInfo { name: name.clone(), ..found.info });
     }
     let datatype = match &spec.datatype {
-        None => expression.infer(&kinds)?.datatype(),
+        None => expression.infer(&kinds)?.into(),
         Some(datatype) => datatype.clone(),
     };
-    let Some(kind) = Kind::from_output(&datatype) else {
+    let Some(kind) = output_kind(&datatype) else {
         fail!(Unsupported, "dataset {shown:?}: expressions compute numbers, no strings or compounds")
     };
     // Reports expressions that cannot be computed now, whatever the type.

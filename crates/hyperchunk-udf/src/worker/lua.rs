@@ -1,19 +1,16 @@
 //! Lua back end: LuaJIT. Bytecode is loaded only if the host sends some: HDF5-UDF's bytecode, from signers
-//! whose native code may run. [Loops](crate::loops) over independent elements are computed as
-//! [vectors](super::lua_vectors).
+//! whose native code may run.
 
 #[cfg(test)]
 mod tests;
 
 use super::lua_slots::Slots;
-use super::lua_vectors::Vectors;
 use super::{CallSlot, Runtime, lockdown};
 use crate::datatype::{Datatype, ElementType, declarations};
 use crate::error::{Error, ErrorKind, Result, fail};
-use crate::loops;
 use crate::protocol::Setup;
 use mlua::chunk::ChunkMode;
-use mlua::{Function, Lua, LuaOptions, MultiValue, StdLib, Variadic};
+use mlua::{Function, Lua, LuaOptions, StdLib};
 use std::cell::RefCell;
 use std::os::fd::{IntoRawFd as _, OwnedFd};
 use std::rc::Rc;
@@ -34,11 +31,8 @@ for n = 1, 60 do
 end
 error('the bytecode has no `lib` as HDF5-UDF 2 makes it', 0)
 ";
-const VECTORS: &str = include_str!("lua_vectors.lua");
 /// Registry key of the prelude's function that takes a block's seed.
 const SEED: &str = "hyperchunk.seed";
-/// Registry key of the prelude's function that takes the constructor of the loops' function.
-const LOOPS: &str = "hyperchunk.loops";
 
 /// Lua state.
 #[derive(Debug)]
@@ -146,52 +140,8 @@ impl LuaRuntime {
         })?;
         more.set("look", look)?;
         let arguments = (list, structures, address, setup.file_path.as_str(), self.jit, connect, more);
-        let (seed, loops): (Function, Function) = prelude.call(arguments)?;
-        self.lua.set_named_registry_value(SEED, seed)?;
-        self.lua.set_named_registry_value(LOOPS, loops)
-    }
-
-    fn load_text(&self, source: &str) -> mlua::Result<()> {
-        let chunk = |text: String| self.lua.load(text).set_name("=udf").set_mode(ChunkMode::Text);
-        if let Some(mut rewritten) = loops::rewrite(source, self.min_iterations()).filter(|_| Vectors::AS_LUA)
-        {
-            // The rewritten source may exceed a limit that the original does not; errors of the original are
-            // reported by the original.
-            if let Ok(function) = chunk(std::mem::take(&mut rewritten.text)).into_function() {
-                return function.call::<()>(self.loop_functions(rewritten)?);
-            }
-        }
-        chunk(source.to_owned()).exec()
-    }
-
-    /// Returns the minimum number of iterations at which the check before a loop pays off.
-    fn min_iterations(&self) -> u32 {
-        if self.jit { loops::MIN_ITERATIONS } else { 64 }
-    }
-
-    /// Creates the functions that the loops call.
-    fn loop_functions(&self, rewritten: loops::RewrittenSource) -> mlua::Result<MultiValue> {
-        let (loops, kinds) = (self.lua.create_table()?, self.lua.create_table()?);
-        for (number, each) in rewritten.loops.iter().enumerate() {
-            loops.set(number, each.computes.arrays.len())?;
-        }
-        for (c_type, number) in Vectors::kinds() {
-            kinds.set(c_type, number)?;
-        }
-        let slots = Rc::clone(&self.slots);
-        let computations = rewritten.loops.into_iter().map(|each| each.computes);
-        let vectors = RefCell::new(Vectors::new(computations, self.jit));
-        let compute = self.lua.create_function(move |_, given: Variadic<f64>| {
-            let slots = slots.borrow();
-            let done = vectors.borrow_mut().compute(&slots, &given).is_some();
-            #[cfg(test)]
-            slots.counted.1.update(|n| n + usize::from(done));
-            Ok(done)
-        })?;
-        let make =
-            self.lua.load(VECTORS).set_name("=hyperchunk").set_mode(ChunkMode::Text).into_function()?;
-        let take: Function = self.lua.named_registry_value(LOOPS)?;
-        take.call((make, loops, rewritten.lying, kinds, self.min_iterations(), compute))
+        let seed: Function = prelude.call(arguments)?;
+        self.lua.set_named_registry_value(SEED, seed)
     }
 }
 
@@ -207,7 +157,8 @@ impl Runtime for LuaRuntime {
         }
         match compiled {
             None => {
-                self.load_text(&setup.source).map_err(|e| failed(&e))?;
+                let chunk = self.lua.load(setup.source.as_str()).set_name("=udf").set_mode(ChunkMode::Text);
+                chunk.exec().map_err(|e| failed(&e))?;
             }
             Some(compiled) => {
                 let code = super::read_compiled(compiled)?;

@@ -3,7 +3,7 @@ local slots, structures, address, file_path, jit_allowed, host_connect, host = .
 local ffi = require("ffi")
 ffi.cdef [[
 typedef struct {
-  void *data, *raw; double bytes, looked_at, nan_state; uint64_t rank; uint64_t dims[32]; uint64_t start[32];
+  void *data; double looked_at; uint64_t rank; uint64_t dims[32]; uint64_t start[32];
 } hyperchunk_slot;
 ]]
 if structures ~= "" then
@@ -29,8 +29,6 @@ end
 
 lib = {}
 
--- Called by rewritten loops. As an argument of lib.getData, it gives access to elements in place, which only it may read.
-local ask = {}
 local cast = ffi.cast
 
 -- Called before Lua reads elements: replaces NaNs that LuaJIT cannot represent.
@@ -41,12 +39,9 @@ local function look(slot)
   end
 end
 
-function lib.getData(name, asker)
+function lib.getData(name)
   local slot = find(name)
   local at = array[slot.index]
-  if asker == ask then
-    return cast(slot.pointer, at.raw) - 1
-  end
   if at.looked_at == 0 then
     look(slot)
   end
@@ -281,11 +276,4 @@ local function set_seed(of_block)
   randomseed(of_block)
 end
 
--- Creates the functions for rewritten loops, in sources that have some.
-local function loops(make, ...)
-  local is_long, is_odd, readable
-  ask, is_long, is_odd, readable = make(by_name, array, look, ...)
-  return ask, is_long, is_odd, readable
-end
-
-return set_seed, loops
+return set_seed

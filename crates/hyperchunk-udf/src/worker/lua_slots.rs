@@ -12,14 +12,8 @@ const MAX_RANK: usize = 32;
 struct FfiSlot {
     /// Elements for Lua: in place, or a copy.
     data: *mut u8,
-    /// Elements in place.
-    raw: *mut u8,
-    /// Size of the elements in bytes.
-    bytes: f64,
     /// Non-zero once Lua may read `data`.
     looked_at: f64,
-    /// In the first slot: result of the check of all slots in this call; 0 if not checked.
-    nan_state: f64,
     rank: u64,
     dims: [u64; MAX_RANK],
     start: [u64; MAX_RANK],
@@ -27,25 +21,24 @@ struct FfiSlot {
 
 /// Elements of a slot.
 #[derive(Debug)]
-pub(super) struct Region {
-    pub(super) datatype: Datatype,
-    pub(super) output: bool,
+struct Region {
+    datatype: Datatype,
     /// Elements in place. During a call the host does not change inputs, and only the function writes
     /// outputs.
-    pub(super) data: *mut u8,
-    pub(super) bytes: usize,
+    data: *mut u8,
+    bytes: usize,
     /// Copy for Lua, because of its [NaNs](nan_boxing); empty if Lua gets the elements in place.
-    pub(super) copy: Vec<u64>,
+    copy: Vec<u64>,
 }
 
 /// Slots of a function.
 pub(super) struct Slots {
     /// Boxed, since Lua keeps the address.
     seen: Box<[FfiSlot]>,
-    pub(super) regions: Vec<Region>,
-    /// Number of checked inputs, and of computed loops, since the call began.
+    regions: Vec<Region>,
+    /// Number of checked inputs since the call began.
     #[cfg(test)]
-    pub(super) counted: (std::cell::Cell<usize>, std::cell::Cell<usize>),
+    pub(super) checked: usize,
 }
 
 impl std::fmt::Debug for Slots {
@@ -57,19 +50,10 @@ impl std::fmt::Debug for Slots {
 impl Slots {
     pub(super) fn new(types: &[Datatype]) -> Self {
         let nothing = std::ptr::null_mut();
-        let empty = FfiSlot {
-            data: nothing,
-            raw: nothing,
-            bytes: 0.0,
-            looked_at: 1.0,
-            nan_state: 1.0,
-            rank: 0,
-            dims: [0; MAX_RANK],
-            start: [0; MAX_RANK],
-        };
+        let empty =
+            FfiSlot { data: nothing, looked_at: 1.0, rank: 0, dims: [0; MAX_RANK], start: [0; MAX_RANK] };
         let region = |datatype: &Datatype| Region {
             datatype: datatype.clone(),
-            output: false,
             data: nothing,
             bytes: 0,
             copy: Vec::new(),
@@ -78,7 +62,7 @@ impl Slots {
             seen: vec![empty; types.len().max(1)].into_boxed_slice(),
             regions: types.iter().map(region).collect(),
             #[cfg(test)]
-            counted: Default::default(),
+            checked: 0,
         }
     }
 
@@ -91,21 +75,16 @@ impl Slots {
     pub(super) fn take(&mut self, slots: &[CallSlot<'_>]) {
         #[cfg(test)]
         {
-            self.counted = Default::default();
+            self.checked = 0;
         }
         for ((to, region), from) in self.seen.iter_mut().zip(&mut self.regions).zip(slots) {
             let bytes = usize::try_from(from.count).ok().and_then(|n| n.checked_mul(from.datatype.size()));
-            region.output = from.output;
             region.data = from.data;
             region.bytes = bytes.unwrap_or(0);
             region.copy = Vec::new();
             let as_it_is = from.output || region.bytes == 0 || !nan_boxing::has_floats(&region.datatype);
-            (to.data, to.raw) = (from.data, from.data);
-            #[expect(clippy::cast_precision_loss, reason = "memory has fewer than 2^53 bytes")]
-            let bytes = region.bytes as f64;
-            to.bytes = bytes;
+            to.data = from.data;
             to.looked_at = f64::from(u8::from(as_it_is));
-            to.nan_state = 0.0;
             to.rank = from.dims.len() as u64;
             for (d, &n) in to.dims.iter_mut().zip(from.dims) {
                 *d = n;
@@ -135,7 +114,9 @@ impl Slots {
         };
         if region.bytes > 0 && seen.looked_at == 0.0 {
             #[cfg(test)]
-            self.counted.0.update(|n| n + 1);
+            {
+                self.checked += 1;
+            }
             // SAFETY: the host mapped `bytes` bytes there, and does not change them while the call runs.
             let elements = unsafe { std::slice::from_raw_parts(region.data.cast_const(), region.bytes) };
             if nan_boxing::has_boxed_nans(&region.datatype, elements) {

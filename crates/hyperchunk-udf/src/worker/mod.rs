@@ -24,8 +24,6 @@ pub mod lua;
 #[cfg(feature = "worker-bin")]
 mod lua_slots;
 #[cfg(feature = "worker-bin")]
-mod lua_vectors;
-#[cfg(feature = "worker-bin")]
 mod nan_boxing;
 
 pub mod threads;

@@ -4,7 +4,7 @@ use super::super::token::{BAD, COMPARE, CONCAT, Kind, SCOPE, Tokens, braced, dig
 use crate::error::{Result, fail};
 
 /// Splits `source` into tokens, without comments and a `#!` line.
-pub(crate) fn lex(source: &str) -> Result<Tokens<'_>> {
+pub(super) fn lex(source: &str) -> Result<Tokens<'_>> {
     let mut lexer = Lexer { source: source.as_bytes(), at: 0, line: 1, tokens: Tokens::new(source) };
     if lexer.byte(0) == b'#' {
         lexer.skip_line();

@@ -20,7 +20,6 @@
 #![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 
 mod calls;
-mod decision;
 mod landlock;
 mod layers;
 mod namespaces;

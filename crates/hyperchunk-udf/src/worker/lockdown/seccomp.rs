@@ -10,13 +10,10 @@
 //!   take the strictest verdict, and the trap would win.
 //! - The last, the *allow-list*, allows a call or traps.
 //!
-//! Verdicts that depend only on the number are found by [binary search](super::decision); the filters decide
-//! the rest.
-//!
 //! Filters see only numbers. If an argument points to memory (a path, the flags of `clone3`), another thread
 //! could change it after the check, so such calls are allowed or denied as a whole.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::{c_int, c_long};
 use std::process;
 use std::sync::OnceLock;
@@ -26,7 +23,6 @@ use seccompiler::{
     SeccompRule, TargetArch, sock_filter,
 };
 
-use super::decision::{self, Outcome};
 use super::{Access, CONTROL_SOCKET, Runtime, calls};
 use crate::error::{Error, ErrorKind, Result, fail};
 
@@ -44,7 +40,8 @@ pub(super) fn restrict(runtime: Runtime, access: Access) -> Result<()> {
     Ok(())
 }
 
-/// Parameters of the first phase's filter: the filter of the last phase only adds to it.
+/// Parameters of the first phase's filter. The filter of the last phase is added to it: the kernel runs both
+/// and takes the stricter verdict.
 static FIRST: OnceLock<(Runtime, Access)> = OnceLock::new();
 
 /// Installs the filters that end the loading phase, for every thread, in case constructors have started some.
@@ -95,92 +92,32 @@ pub(super) fn chain_programs(programs: Vec<BpfProgram>) -> Result<BpfProgram> {
     Ok(joined)
 }
 
-/// Returns the filter for `runtime`: equivalent to the [`chain_programs`] [`filters`], with fewer instructions. The
-/// filter of the last phase omits everything that the filter of the first, which stays in force, decides at
-/// least as strictly.
+/// Returns the filter for `runtime`: its [`programs`], joined.
 pub(super) fn program(runtime: Runtime, phase: Phase, access: Access) -> Result<BpfProgram> {
-    let in_force = match phase {
-        Phase::First => Vec::new(),
-        Phase::Final => convert_error(filters(runtime, Phase::First, access))?,
-    };
-    let mut filters = convert_error(filters(runtime, phase, access))?;
-    let numbers: BTreeSet<u32> = filters
-        .iter()
-        .chain(&in_force)
-        .flat_map(|filter| filter.table.0.keys())
-        .filter_map(|n| u32::try_from(*n).ok())
-        .collect();
-    let run = |number| match is_decided(&in_force, &filters, number) {
-        true => (number, Outcome::Verdict(libc::SECCOMP_RET_ALLOW)),
-        false => (number, outcome(&filters, number)),
-    };
-    let mut runs = vec![run(0)];
-    for number in numbers {
-        runs.extend([number, number + 1].map(run));
-    }
-    if phase == Phase::First {
-        runs.extend(FOREIGN.map(|first| (first, Outcome::Verdict(libc::SECCOMP_RET_KILL_PROCESS))));
-    }
-    runs.dedup_by_key(|(first, _)| *first);
-    let asked: BTreeSet<i64> = runs
-        .iter()
-        .filter(|(_, outcome)| *outcome == Outcome::Arguments)
-        .map(|(number, _)| i64::from(*number))
-        .collect();
-    for filter in &mut filters {
-        filter.table.0.retain(|number, _| asked.contains(number));
-    }
-    filters.retain(|filter| !filter.listed || !filter.table.0.is_empty());
-    let arguments = filters.into_iter().map(Filter::compile).collect::<Result<Vec<_>, _>>();
-    decision::by_number(runs, chain_programs(convert_error(arguments)?)?)
-}
-
-/// Returns whether the installed filters are at least as strict on a number as additional ones, whatever the
-/// arguments. Of two verdicts, the kernel takes the one with the smaller action.
-fn is_decided(in_force: &[Filter], filters: &[Filter], number: u32) -> bool {
-    let action = |verdict: u32| (verdict & libc::SECCOMP_RET_ACTION_FULL).cast_signed();
-    match (outcome(in_force, number), outcome(filters, number)) {
-        (Outcome::Verdict(before), Outcome::Verdict(now)) => before == now || action(before) < action(now),
-        // None of the additional filters kills.
-        (Outcome::Verdict(before), Outcome::Arguments) => action(before) <= action(libc::SECCOMP_RET_TRAP),
-        (Outcome::Arguments, Outcome::Verdict(now)) => now == libc::SECCOMP_RET_ALLOW,
-        (Outcome::Arguments, Outcome::Arguments) => rules(in_force, number).eq(rules(filters, number)),
-    }
-}
-
-/// Returns, for each filter that has an effect on a number, its rules and its verdict.
-fn rules(
-    filters: &[Filter],
-    number: u32,
-) -> impl Iterator<Item = (Option<&Vec<SeccompRule>>, bool, &SeccompAction)> {
-    filters.iter().filter_map(move |filter| {
-        let found = filter.table.0.get(&i64::from(number));
-        (found.is_some() || !filter.listed).then_some((found, filter.listed, &filter.verdict))
-    })
-}
-
-/// Returns the outcome of these filters for a number.
-fn outcome(filters: &[Filter], number: u32) -> Outcome {
-    for filter in filters {
-        let verdict = match (filter.table.0.get(&i64::from(number)), filter.listed) {
-            (Some(rules), _) if !rules.is_empty() => return Outcome::Arguments,
-            (Some(_), true) | (None, false) => &filter.verdict,
-            _ => &SeccompAction::Allow,
-        };
-        if *verdict != SeccompAction::Allow {
-            return Outcome::Verdict(u32::from(verdict.clone()));
-        }
-    }
-    Outcome::Verdict(libc::SECCOMP_RET_ALLOW)
+    chain_programs(programs(runtime, phase, access)?)
 }
 
 /// Returns the filters for `runtime` as separate programs, in order of evaluation.
-#[cfg(test)]
 pub(super) fn programs(runtime: Runtime, phase: Phase, access: Access) -> Result<Vec<BpfProgram>> {
     let filters = convert_error(filters(runtime, phase, access))?;
-    let foreign = FOREIGN.filter(|_| phase == Phase::First).map(decision::kill_from);
+    let foreign = FOREIGN.map(kill_from);
     let programs = foreign.into_iter().map(Ok).chain(filters.into_iter().map(Filter::compile));
     convert_error(programs.collect())
+}
+
+/// Returns a filter that kills this number and all larger ones.
+fn kill_from(number: u32) -> BpfProgram {
+    const LOAD_WORD: u16 = 0x20;
+    const JUMP_IF_AT_LEAST: u16 = 0x35;
+    const RETURN: u16 = 0x06;
+    const NUMBER_OFFSET: u32 = 0;
+    let step = |code, k| sock_filter { code, jt: 0, jf: 0, k };
+    vec![
+        step(LOAD_WORD, NUMBER_OFFSET),
+        sock_filter { code: JUMP_IF_AT_LEAST, jt: 0, jf: 1, k: number },
+        step(RETURN, libc::SECCOMP_RET_KILL_PROCESS),
+        step(RETURN, libc::SECCOMP_RET_ALLOW),
+    ]
 }
 
 fn convert_error<T>(result: Result<T, BackendError>) -> Result<T> {
@@ -205,20 +142,9 @@ impl Filter {
 
 /// Returns the filters for `runtime`, in order of evaluation.
 fn filters(runtime: Runtime, phase: Phase, access: Access) -> Result<Vec<Filter>, BackendError> {
-    let mut filters = Vec::new();
-    let mut answers = errno_calls(runtime, phase, access)?;
-    if phase == Phase::Final {
-        // The answers of the first phase are still in force.
-        let before = errno_calls(runtime, Phase::First, access)?;
-        answers.retain(|errno, table| before.get(errno) != Some(table));
-    } else {
-        filters.push(Filter {
-            table: killed_calls(runtime),
-            listed: true,
-            verdict: SeccompAction::KillProcess,
-        });
-    }
-    for (errno, table) in answers {
+    let mut filters =
+        vec![Filter { table: killed_calls(runtime), listed: true, verdict: SeccompAction::KillProcess }];
+    for (errno, table) in errno_calls(runtime, phase, access)? {
         filters.push(Filter { table, listed: true, verdict: SeccompAction::Errno(errno.unsigned_abs()) });
     }
     let table = allow_list(runtime, phase, access)?;

@@ -4,14 +4,14 @@ use super::Kind;
 
 /// Literal, or result of operations on literals. It takes the type of the other operand.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Number {
+pub(crate) enum Number {
     Integer(i128),
     FloatLane(f64),
 }
 
 impl Number {
     #[expect(clippy::cast_precision_loss, reason = "the nearest number is meant")]
-    pub(super) fn real(self) -> f64 {
+    pub(crate) fn real(self) -> f64 {
         match self {
             Number::Integer(n) => n as f64,
             Number::FloatLane(x) => x,
@@ -21,7 +21,7 @@ impl Number {
 
 /// Operator or function with one to three arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Op {
+pub(crate) enum Op {
     Negative,
     Positive,
     Invert,
@@ -63,7 +63,7 @@ pub(super) enum Op {
 
 /// Rounding of a float to an integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Rounding {
+pub(crate) enum Rounding {
     Floor,
     Ceil,
     Truncate,
@@ -73,7 +73,7 @@ pub(super) enum Rounding {
 
 /// Functions of one float.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Float {
+pub(crate) enum Float {
     Sqrt,
     Exp,
     Expm1,
@@ -94,7 +94,7 @@ pub(super) enum Float {
 
 /// Node of the tree, stored after its arguments.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Part {
+pub(crate) enum Part {
     Number(Number),
     Truth(bool),
     /// Dataset with this index in the names.
@@ -104,7 +104,7 @@ pub(super) enum Part {
 
 /// Function with its number of arguments.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Function {
+pub(crate) enum Function {
     Plain(Op, u8),
     /// Two or more arguments, combined in pairs.
     Fold(Op),
@@ -172,12 +172,12 @@ const ALIASES: [(&str, &str); 6] = [
 ];
 
 /// Returns the function of this name.
-pub(super) fn function(name: &str) -> Option<Function> {
+pub(crate) fn function(name: &str) -> Option<Function> {
     let name = ALIASES.iter().find(|(a, _)| *a == name).map_or(name, |(_, n)| n);
     FUNCTIONS.iter().find(|(n, _)| *n == name).map(|(_, f)| *f)
 }
 
 /// Lists the names of all functions, for messages.
-pub(super) fn function_names() -> String {
+pub(crate) fn function_names() -> String {
     FUNCTIONS.iter().map(|(n, _)| *n).collect::<Vec<_>>().join(" ")
 }

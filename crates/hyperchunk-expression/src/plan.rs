@@ -5,11 +5,11 @@ use super::tree::{Float, Rounding};
 use std::collections::HashMap;
 
 /// Index of a value.
-pub(super) type Id = usize;
+pub(crate) type Id = usize;
 
 /// Operator on values of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Step {
+pub(crate) enum Step {
     /// Conversion to another kind; integers saturate, and NaN fails.
     Cast,
     /// Conversion of `float64` to `float32` before rounding to fewer bits: the result is as if rounded only
@@ -56,26 +56,18 @@ pub(super) enum Step {
     /// Quotient of two operators applied to the same two floats, each rounded: a normalised difference.
     /// [`Program::new`] fuses three steps into it, since one pass reads the inputs while it divides.
     Ratio(Basic, Basic),
-    /// Operators in `float64` on two values of a narrower kind. Made by [`Arithmetic`](super::Arithmetic), as
-    /// are the next two.
-    Wide(Basic),
-    WideDivide,
-    /// [`Step::Ratio`] in `float64` of two values of a narrower kind, as a [plain](Step::Plain) `float32`.
-    WideRatio(Basic, Basic),
-    /// Conversion of `float64` to a float with canonical NaNs.
-    Plain,
 }
 
 /// Operator of a [`Step::Ratio`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Basic {
+pub(crate) enum Basic {
     Add,
     Subtract,
     Multiply,
 }
 
 impl Basic {
-    pub(super) fn from_step(step: Step) -> Option<Self> {
+    pub(crate) fn from_step(step: Step) -> Option<Self> {
         match step {
             Step::Add => Some(Basic::Add),
             Step::Subtract => Some(Basic::Subtract),
@@ -87,7 +79,7 @@ impl Basic {
 
 impl Step {
     /// Returns the number of its arguments.
-    pub(super) fn count(self) -> usize {
+    pub(crate) fn count(self) -> usize {
         match self {
             Step::Cast
             | Step::Narrow
@@ -99,8 +91,7 @@ impl Step {
             | Step::Float(_)
             | Step::IsNan
             | Step::IsInf
-            | Step::IsFinite
-            | Step::Plain => 1,
+            | Step::IsFinite => 1,
             Step::Where => 3,
             _ => 2,
         }
@@ -109,7 +100,7 @@ impl Step {
 
 /// Origin of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Origin {
+pub(crate) enum Origin {
     Input(usize),
     /// Bytes of a constant, in the machine's order, in the low bytes.
     Constant(u64),
@@ -118,22 +109,22 @@ pub(super) enum Origin {
 
 /// Value with its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Value {
-    pub(super) origin: Origin,
-    pub(super) kind: Kind,
+pub(crate) struct Value {
+    pub(crate) origin: Origin,
+    pub(crate) kind: Kind,
 }
 
 /// Values in an order in which each follows its arguments, without duplicates, and the one set by
 /// [`finish`](Steps::finish) as the result.
 #[derive(Debug, Default)]
-pub(super) struct Steps {
+pub(crate) struct Steps {
     values: Vec<Value>,
     known: HashMap<Value, Id>,
     result: Id,
 }
 
 impl Steps {
-    pub(super) fn push(&mut self, origin: Origin, kind: Kind) -> Id {
+    pub(crate) fn push(&mut self, origin: Origin, kind: Kind) -> Id {
         let value = Value { origin, kind };
         let next = self.values.len();
         let id = *self.known.entry(value).or_insert(next);
@@ -143,7 +134,7 @@ impl Steps {
         id
     }
 
-    pub(super) fn step(&mut self, step: Step, arguments: &[Id], kind: Kind) -> Id {
+    pub(crate) fn step(&mut self, step: Step, arguments: &[Id], kind: Kind) -> Id {
         let mut three = [0; 3];
         for (to, from) in three.iter_mut().zip(arguments) {
             *to = *from;
@@ -151,34 +142,30 @@ impl Steps {
         self.push(Origin::Step(step, three), kind)
     }
 
-    pub(super) fn cast(&mut self, id: Id, kind: Kind) -> Id {
+    pub(crate) fn cast(&mut self, id: Id, kind: Kind) -> Id {
         if self.value_kind(id) == kind { id } else { self.step(Step::Cast, &[id], kind) }
     }
 
-    pub(super) fn origin(&self, id: Id) -> Option<Origin> {
-        self.values.get(id).map(|v| v.origin)
-    }
-
-    pub(super) fn value_kind(&self, id: Id) -> Kind {
+    pub(crate) fn value_kind(&self, id: Id) -> Kind {
         self.values.get(id).map_or(Kind::Bool, |v| v.kind)
     }
 
-    pub(super) fn finish(&mut self, result: Id) {
+    pub(crate) fn finish(&mut self, result: Id) {
         self.result = result;
     }
 
     /// Returns the kind of the result.
-    pub(super) fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> Kind {
         self.value_kind(self.result)
     }
 
     /// Converts the result to `kind`.
-    pub(super) fn convert(&mut self, kind: Kind) {
+    pub(crate) fn convert(&mut self, kind: Kind) {
         self.result = self.cast(self.result, kind);
     }
 
     /// Converts the result to a `float32` that will be rounded to a 16-bit float.
-    pub(super) fn convert_to_half(&mut self) {
+    pub(crate) fn convert_to_half(&mut self) {
         self.result = match self.kind() {
             Kind::Float64 => self.step(Step::Narrow, &[self.result], Kind::Float32),
             // Integers that `float32` has to round are beyond the range of 16-bit floats.
@@ -206,7 +193,7 @@ fn find_ratio(values: &[Value], value: &Value, once: impl Fn(Id) -> bool) -> Opt
 
 /// Location of a value while a block is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ValueLocation {
+pub(crate) enum ValueLocation {
     /// Register with this index.
     Register(usize),
     /// Bytes of an input, or the register if they cannot be used in place.
@@ -217,33 +204,33 @@ pub(super) enum ValueLocation {
 
 /// Step with the locations of its values.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Instruction {
-    pub(super) step: Step,
+pub(crate) struct Instruction {
+    pub(crate) step: Step,
     /// Kind of its arguments; for [`Step::Where`], of the last two.
-    pub(super) from: Kind,
-    pub(super) to: Kind,
-    pub(super) arguments: [ValueLocation; 3],
-    pub(super) result: ValueLocation,
+    pub(crate) from: Kind,
+    pub(crate) to: Kind,
+    pub(crate) arguments: [ValueLocation; 3],
+    pub(crate) result: ValueLocation,
 }
 
 /// Expression ready for evaluation.
 #[derive(Debug)]
 pub struct Program {
-    pub(super) instructions: Vec<Instruction>,
+    pub(crate) instructions: Vec<Instruction>,
     /// Constants: bytes, kind, register.
-    pub(super) constants: Vec<(u64, Kind, usize)>,
+    pub(crate) constants: Vec<(u64, Kind, usize)>,
     /// Inputs in use: index, and the register for data that cannot be used in place.
-    pub(super) loads: Vec<(usize, usize)>,
-    pub(super) inputs: Vec<Kind>,
-    pub(super) output: Kind,
+    pub(crate) loads: Vec<(usize, usize)>,
+    pub(crate) inputs: Vec<Kind>,
+    pub(crate) output: Kind,
     /// Source of the output if no step produces it.
-    pub(super) copied: Option<ValueLocation>,
-    pub(super) registers: usize,
+    pub(crate) copied: Option<ValueLocation>,
+    pub(crate) registers: usize,
 }
 
 impl Program {
     /// Assigns each live value a location. A register is reused after its value's last use.
-    pub(super) fn new(steps: Steps, inputs: &[Kind], output: Kind) -> Self {
+    pub(crate) fn new(steps: Steps, inputs: &[Kind], output: Kind) -> Self {
         let Steps { values, result, .. } = steps;
         let arguments = |v: &Value| match v.origin {
             Origin::Step(step, three) => (three, step.count()),

@@ -1,41 +1,16 @@
-//! Loops compiled for several instruction sets: the baseline and wider ones, chosen by the running
-//! processor's features.
+//! Loops compiled twice: for the baseline of the architecture, and for AVX2 where the running processor has it.
+//! NDVI of `int16` takes 0.77 of the time with AVX2, of floats the same.
 //!
 //! Results are the same: wider instructions round like narrow ones, and operations are neither contracted nor
 //! reordered.
 
 /// Calls `action` with each item, in order.
-pub(super) fn each<I: Iterator>(items: I, action: impl FnMut(I::Item)) {
-    each_by::<false, I>(items, action);
-}
-
-/// Like [`each`]; `WIDEST` selects the widest instructions. This is worthwhile for divisions of `f64`, which
-/// take longer than their memory accesses.
-pub(super) fn each_by<const WIDEST: bool, I: Iterator>(items: I, action: impl FnMut(I::Item)) {
-    #[cfg(target_arch = "x86_64")]
-    if WIDEST && has_avx512() {
-        // SAFETY: this processor has these instructions.
-        return unsafe { each_avx512(items, action) };
-    }
+pub(crate) fn each<I: Iterator>(items: I, action: impl FnMut(I::Item)) {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") {
         // SAFETY: this processor has these instructions.
         return unsafe { each_avx2(items, action) };
     }
-    plain(items, action);
-}
-
-/// Returns whether to use AVX-512. Early processors with only its first extensions lower their clock while
-/// 512-bit registers are in use, and are excluded.
-#[cfg(target_arch = "x86_64")]
-pub(super) fn has_avx512() -> bool {
-    use std::arch::is_x86_feature_detected as has;
-    has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl") && has!("avx512vbmi2")
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn each_avx512<I: Iterator>(items: I, action: impl FnMut(I::Item)) {
     plain(items, action);
 }
 
@@ -72,11 +47,9 @@ mod tests {
             |seed: u32| (0..1003_u32).map(move |n| f32::from_bits(n.wrapping_mul(seed | 1).rotate_left(7)));
         let a: Vec<f32> = odd.into_iter().chain(many(0x9e37_79b9)).collect();
         let b: Vec<f32> = many(0x85eb_ca6b).chain(odd).collect();
-        let (mut widest, mut wide, mut narrow) = (Vec::new(), Vec::new(), Vec::new());
-        each_by::<true, _>(a.iter().zip(&b), |(&a, &b)| widest.push(action(a, b)));
+        let (mut wide, mut narrow) = (Vec::new(), Vec::new());
         each(a.iter().zip(&b), |(&a, &b)| wide.push(action(a, b)));
         plain(a.iter().zip(&b), |(&a, &b)| narrow.push(action(a, b)));
-        assert_eq!(widest, narrow);
         assert_eq!(wide, narrow);
     }
 

@@ -5,13 +5,13 @@ use super::tree::{Float, Number, Op, Rounding};
 use crate::error::{Result, fail};
 
 /// Result of folding.
-pub(super) enum FoldedValue {
+pub(crate) enum FoldedValue {
     Number(Number),
     Truth(bool),
 }
 
 /// Computes `op` on numbers alone.
-pub(super) fn fold(op: Op, numbers: &[Number]) -> Result<FoldedValue> {
+pub(crate) fn fold(op: Op, numbers: &[Number]) -> Result<FoldedValue> {
     let number = match *numbers {
         [a] => return unary(op, a),
         [a, b] => match compare(op, a, b) {

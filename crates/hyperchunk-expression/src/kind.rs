@@ -1,7 +1,5 @@
 //! Types of intermediate values, and NumPy's promotion rules.
 
-use crate::datatype::{Datatype, ElementType};
-
 /// Type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names say it")]
@@ -35,64 +33,31 @@ impl Kind {
         Kind::Float64,
     ];
 
-    /// Returns the kind of a dataset's elements.
-    pub fn from_element(datatype: ElementType) -> Kind {
-        match datatype {
-            ElementType::Int8 => Kind::Int8,
-            ElementType::Int16 => Kind::Int16,
-            ElementType::Int32 => Kind::Int32,
-            ElementType::Int64 => Kind::Int64,
-            ElementType::UInt8 => Kind::UInt8,
-            ElementType::UInt16 => Kind::UInt16,
-            ElementType::UInt32 => Kind::UInt32,
-            ElementType::UInt64 => Kind::UInt64,
-            ElementType::Float32 => Kind::Float32,
-            ElementType::Float64 => Kind::Float64,
-        }
-    }
-
-    /// Returns the kind of an output's elements; `None` if they are not numbers.
-    pub fn from_output(datatype: &Datatype) -> Option<Kind> {
-        match datatype {
-            Datatype::Bool => Some(Kind::Bool),
-            other => other.number().map(Kind::from_element),
-        }
-    }
-
-    /// Returns the datatype of a dataset made for such values.
-    pub fn datatype(self) -> Datatype {
-        if self == Kind::Bool { Datatype::Bool } else { self.element().into() }
-    }
-
-    /// Returns the element type of such values in memory; bools are 0 and 1.
-    pub fn element(self) -> ElementType {
-        match self {
-            Kind::Int8 => ElementType::Int8,
-            Kind::Int16 => ElementType::Int16,
-            Kind::Int32 => ElementType::Int32,
-            Kind::Int64 => ElementType::Int64,
-            Kind::Bool | Kind::UInt8 => ElementType::UInt8,
-            Kind::UInt16 => ElementType::UInt16,
-            Kind::UInt32 => ElementType::UInt32,
-            Kind::UInt64 => ElementType::UInt64,
-            Kind::Float32 => ElementType::Float32,
-            Kind::Float64 => ElementType::Float64,
-        }
-    }
-
     /// Returns the name in expressions: `float32`, `bool`, …
     pub fn name(self) -> &'static str {
         match self {
             Kind::Bool => "bool",
+            Kind::Int8 => "int8",
+            Kind::Int16 => "int16",
+            Kind::Int32 => "int32",
+            Kind::Int64 => "int64",
+            Kind::UInt8 => "uint8",
+            Kind::UInt16 => "uint16",
+            Kind::UInt32 => "uint32",
+            Kind::UInt64 => "uint64",
             Kind::Float32 => "float32",
             Kind::Float64 => "float64",
-            other => other.element().name(),
         }
     }
 
     /// Returns the size of an element in bytes.
     pub fn size(self) -> usize {
-        self.element().size()
+        match self {
+            Kind::Bool | Kind::Int8 | Kind::UInt8 => 1,
+            Kind::Int16 | Kind::UInt16 => 2,
+            Kind::Int32 | Kind::UInt32 | Kind::Float32 => 4,
+            Kind::Int64 | Kind::UInt64 | Kind::Float64 => 8,
+        }
     }
 
     /// Returns whether it is `float32` or `float64`.
@@ -111,7 +76,7 @@ impl Kind {
     }
 
     /// Returns the smallest and largest value of an integer type.
-    pub(super) fn range(self) -> Option<(i128, i128)> {
+    pub(crate) fn range(self) -> Option<(i128, i128)> {
         let bits = u32::try_from(self.size()).ok()?.checked_mul(8)?;
         if self.is_signed() {
             return Some((-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1));

@@ -32,7 +32,7 @@ impl From<Operand> for PartValue {
     }
 }
 
-pub(super) fn lower(parsed: &ParsedExpression, inputs: &[Kind]) -> Result<Steps> {
+pub(crate) fn lower(parsed: &ParsedExpression, inputs: &[Kind]) -> Result<Steps> {
     if inputs.len() != parsed.names.len() {
         fail!(Syntax, "{} types for {} inputs", inputs.len(), parsed.names.len())
     }

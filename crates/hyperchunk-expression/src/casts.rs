@@ -62,7 +62,7 @@ as_is!(f64: i8 i16 i32 i64 u8 u16 u32 u64 f32 f64);
 /// Rounds a double to odd: to the equal float if there is one, otherwise to the adjacent float whose last bit
 /// is 1. Rounding the result to at most 22 bits then gives the same as rounding the double directly. The
 /// nearest float could be a tie where the double is none.
-pub(super) fn round_to_odd(value: f64) -> f32 {
+pub(crate) fn round_to_odd(value: f64) -> f32 {
     #[expect(clippy::cast_possible_truncation, reason = "what is lost is looked at")]
     let near = value as f32;
     let (bits, back) = (near.to_bits(), f64::from(near));
@@ -72,7 +72,7 @@ pub(super) fn round_to_odd(value: f64) -> f32 {
     f32::from_bits(if back.abs() > value.abs() { bits - 1 } else { bits + 1 })
 }
 
-pub(super) fn cast(from: Kind, to: Kind, a: &[u8], out: &mut OutputBytes) -> Result<()> {
+pub(crate) fn cast(from: Kind, to: Kind, a: &[u8], out: &mut OutputBytes) -> Result<()> {
     if to == Kind::Bool {
         return match from {
             Kind::Float32 => map1(a, out, |a: f32| u8::from(a != 0.0)),

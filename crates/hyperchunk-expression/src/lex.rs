@@ -1,11 +1,11 @@
 //! Lexer for expressions.
 
 use crate::error::{Result, fail};
-use crate::escape::escape;
+use hyperchunk_format::printable::escape;
 
 /// Token.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Token {
+pub(crate) enum Token {
     Integer(i128),
     FloatLane(f64),
     /// Bare name.
@@ -23,7 +23,7 @@ const SIGNS: [&str; 22] = [
 ];
 
 /// Returns each token with its byte offset; [`Token::End`] is the last.
-pub(super) fn lex(text: &str) -> Result<Vec<(Token, usize)>> {
+pub(crate) fn lex(text: &str) -> Result<Vec<(Token, usize)>> {
     let mut tokens = Vec::new();
     let mut at = 0;
     while let Some(rest) = text.get(at..).filter(|r| !r.is_empty()) {

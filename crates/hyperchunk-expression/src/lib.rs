@@ -1,4 +1,4 @@
-//! Expression back end: `"(NIR - Red) / (NIR + Red)"`, parsed and computed in this process.
+//! Expressions over arrays, such as `"(NIR - Red) / (NIR + Red)"`: parsed and computed in this process.
 //!
 //! An expression is data, not a program: no loops, no memory of its own, no access to anything except its
 //! inputs. Its cost is bounded by its length times the number of elements. So it needs no worker and is
@@ -9,8 +9,8 @@
 //! **Invariant:** computing reads no byte outside the inputs, writes the complete output or fails, and never
 //! panics.
 
-mod arithmetic;
 mod casts;
+pub mod error;
 mod kernels;
 mod kind;
 mod lanes;
@@ -19,25 +19,21 @@ mod lower;
 mod number;
 mod parse;
 mod plan;
-mod quotient;
-mod record;
 mod run;
 #[cfg(test)]
 mod tests;
 mod tree;
 mod wide;
-mod widened;
 
-pub use arithmetic::Arithmetic;
 pub use kind::Kind;
 pub use lanes::as_output_bytes;
-pub(crate) use lanes::copy;
+pub use lanes::copy;
 pub use plan::Program;
-pub use record::check_data;
 pub use run::{InputBytes, Scratch};
 
-use crate::datatype::Datatype;
-use crate::error::{Error, Result, fail};
+pub use error::{Error, ErrorKind, Result};
+
+use error::fail;
 
 /// Maximum length of an expression in bytes.
 pub const MAX_TEXT_BYTES: usize = 64 << 10;
@@ -45,8 +41,8 @@ pub const MAX_TEXT_BYTES: usize = 64 << 10;
 pub const MAX_PARTS: usize = 4096;
 /// Maximum nesting of parentheses and functions.
 pub const MAX_DEPTH: usize = 100;
-/// Maximum number of datasets: with the output, the maximum of a record.
-pub const MAX_INPUTS: usize = crate::record::MAX_SLOTS - 1;
+/// Maximum number of datasets.
+pub const MAX_INPUTS: usize = 127;
 
 /// Parsed expression, whose names are not yet resolved.
 #[derive(Debug)]
@@ -95,18 +91,15 @@ impl Expression {
         Ok(Program::new(steps, inputs, output))
     }
 
-    /// Compiles it for elements that are then [stored](Datatype::store) as `output`: each is rounded only
-    /// once.
-    fn compile_for(&self, inputs: &[Kind], output: &Datatype) -> Result<Program> {
-        let Some(kind) = Kind::from_output(output) else {
-            fail!(Invalid, "the record of an expression computes no number")
-        };
+    /// Compiles it for 16-bit floats: the output is `float32` that is to be rounded to these, and the result is
+    /// as if each element was rounded only once.
+    ///
+    /// # Errors
+    /// The errors of [`infer`](Expression::infer).
+    pub fn compile_for_half(&self, inputs: &[Kind]) -> Result<Program> {
         let mut steps = lower::lower(&self.parsed, inputs)?;
-        match output {
-            Datatype::Half => steps.convert_to_half(),
-            _ => steps.convert(kind),
-        }
-        Ok(Program::new(steps, inputs, kind))
+        steps.convert_to_half();
+        Ok(Program::new(steps, inputs, Kind::Float32))
     }
 }
 

@@ -4,14 +4,14 @@ use super::lex::{Token, lex};
 use super::tree::{Function, Number, Op, Part, Rounding, function, function_names};
 use super::{MAX_DEPTH, MAX_INPUTS, MAX_PARTS, at_position};
 use crate::error::{Result, fail};
-use crate::escape::escape;
+use hyperchunk_format::printable::escape;
 
 /// Result of the parser: parts, each after its arguments, and the names of datasets.
 #[derive(Debug, Default)]
-pub(super) struct ParsedExpression {
-    pub(super) parts: Vec<Part>,
-    pub(super) names: Vec<String>,
-    pub(super) constants: Vec<&'static str>,
+pub(crate) struct ParsedExpression {
+    pub(crate) parts: Vec<Part>,
+    pub(crate) names: Vec<String>,
+    pub(crate) constants: Vec<&'static str>,
 }
 
 /// Named constants.
@@ -63,7 +63,7 @@ fn operator(token: &Token) -> Option<(u8, Op)> {
     })
 }
 
-pub(super) fn parse(text: &str) -> Result<ParsedExpression> {
+pub(crate) fn parse(text: &str) -> Result<ParsedExpression> {
     let tokens = lex(text)?;
     let mut parser = Parser { tokens, next: 0, out: ParsedExpression::default() };
     let done = parser.expression(0, 0).and_then(|_| match parser.peek() {

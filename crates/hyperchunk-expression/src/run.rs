@@ -12,6 +12,8 @@ use std::mem::MaybeUninit;
 const BLOCK_BYTES: usize = 4096;
 /// Block size for a single step, which has no intermediate values.
 const SINGLE_BYTES: usize = 64 << 10;
+/// Elements between two checks of the time limit.
+const BATCH_ELEMENTS: usize = 1 << 15;
 /// Minimum number of elements of a block.
 const MIN_BLOCK_ELEMENTS: usize = 256;
 /// Maximum bytes of all registers, unless blocks would be smaller than the minimum.
@@ -36,7 +38,7 @@ impl Program {
     /// Computes the elements of `out`, of which there are as many as in the inputs.
     ///
     /// # Errors
-    /// `Worker` when the sizes of inputs and output do not match, `Failed` when an element has no value; the
+    /// `Internal` when the sizes of inputs and output do not match, `Failed` when an element has no value; the
     /// content of the output is then undefined.
     pub fn evaluate(&self, inputs: &[InputBytes<'_>], out: &mut [u8], scratch: &mut Scratch) -> Result<()> {
         self.evaluate_into(inputs, as_output_bytes(out), scratch)
@@ -78,6 +80,40 @@ impl Program {
         Ok(())
     }
 
+    /// Runs [`evaluate_into`](Program::evaluate_into) in pieces, calling `go_on` after each, to enforce a
+    /// time limit.
+    ///
+    /// # Errors
+    /// The errors of `evaluate_into` and of `go_on`.
+    pub fn evaluate_in_pieces<E: From<Error>>(
+        &self,
+        inputs: &[InputBytes<'_>],
+        out: &mut [MaybeUninit<u8>],
+        scratch: &mut Scratch,
+        go_on: &mut dyn FnMut() -> Result<(), E>,
+    ) -> Result<(), E> {
+        let size = self.output().size();
+        let mut first = 0;
+        let mut part = Vec::with_capacity(inputs.len());
+        for out in out.chunks_mut(BATCH_ELEMENTS * size) {
+            let count = out.len() / size;
+            part.clear();
+            for (input, kind) in inputs.iter().zip(self.inputs()) {
+                part.push(match input {
+                    InputBytes::Each(all) => {
+                        let range = first * kind.size()..(first + count) * kind.size();
+                        InputBytes::Each(all.get(range).ok_or_else(internal_error)?)
+                    }
+                    one @ InputBytes::One(_) => *one,
+                });
+            }
+            self.evaluate_into(&part, out, scratch)?;
+            first += count;
+            go_on()?;
+        }
+        Ok(())
+    }
+
     /// Returns the size of the widest value in bytes.
     fn widest(&self) -> usize {
         let steps = self.instructions.iter().flat_map(|i| [i.from, i.to]);
@@ -92,7 +128,7 @@ impl Program {
             InputBytes::One(one) => one.len() == size(n),
         });
         if inputs.len() != self.inputs.len() || !fits || count * self.output.size() != bytes {
-            fail!(Worker, "the inputs of the expression do not fit its output of {count} elements")
+            fail!(Internal, "the inputs of the expression do not fit its output of {count} elements")
         }
         Ok(())
     }
@@ -169,7 +205,7 @@ fn argument_kinds(instruction: &super::plan::Instruction) -> [Kind; 3] {
 }
 
 fn internal_error() -> Error {
-    Error::new(ErrorKind::Worker, "a value of the expression is not where it should be")
+    Error::new(ErrorKind::Internal, "a value of the expression is not where it should be")
 }
 
 impl Scratch {

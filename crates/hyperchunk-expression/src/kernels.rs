@@ -3,20 +3,20 @@
 use super::lanes::{Lane, view, view_mut};
 use super::plan::{Basic, Step};
 use super::tree::{Float, Rounding};
-use super::{Kind, casts, wide, widened};
+use super::{Kind, casts, wide};
 use crate::error::{Error, ErrorKind, Result, fail};
 use std::mem::MaybeUninit;
 
 /// Memory that a step writes.
-pub(super) type OutputBytes = [MaybeUninit<u8>];
+pub(crate) type OutputBytes = [MaybeUninit<u8>];
 
 /// Applies `step` to values of kind `from`, with a result of kind `to`. The arguments that the step does not have are
 /// empty. The steps called *mixed* compare a signed integer with an unsigned one.
 ///
 /// # Errors
-/// `Failed` when there is no result: NaN converted to an integer, or an integer raised to a negative power. `Worker` when
+/// `Failed` when there is no result: NaN converted to an integer, or an integer raised to a negative power. `Internal` when
 /// the memory has the wrong size, or the step does not exist for these kinds.
-pub(super) fn compute(
+pub(crate) fn compute(
     step: Step,
     from: Kind,
     to: Kind,
@@ -44,17 +44,6 @@ pub(super) fn compute(
             map2(a, b, out, |a: i64, b: u64| u8::from(a >= 0 && a.cast_unsigned() >= b))
         }
         (Step::EqualMixed, _) => map2(a, b, out, |a: i64, b: u64| u8::from(a >= 0 && a.cast_unsigned() == b)),
-        (Step::Wide(_) | Step::WideDivide | Step::WideRatio(..), Kind::Float32) => {
-            widened::wide::<f32>(step, a, b, out)
-        }
-        (Step::Wide(_) | Step::WideDivide | Step::WideRatio(..), Kind::Int16) => {
-            widened::wide::<i16>(step, a, b, out)
-        }
-        (Step::Wide(_) | Step::WideDivide | Step::WideRatio(..), Kind::UInt16) => {
-            widened::wide::<u16>(step, a, b, out)
-        }
-        (Step::Plain, Kind::Float64) if to == Kind::Float32 => map1(a, out, widened::plain_float),
-        (Step::Plain, Kind::Float64) => map1(a, out, widened::plain_double),
         (_, Kind::Bool) => truth(step, a, b, out),
         (_, Kind::Int8) => whole::<i8>(step, a, b, out),
         (_, Kind::Int16) => whole::<i16>(step, a, b, out),
@@ -70,14 +59,14 @@ pub(super) fn compute(
 }
 
 fn wrong_size() -> Error {
-    Error::new(ErrorKind::Worker, "a block of an expression has no fitting memory")
+    Error::new(ErrorKind::Internal, "a block of an expression has no fitting memory")
 }
 
-pub(super) fn unsupported_step<T>(step: Step) -> Result<T> {
-    fail!(Worker, "{step:?} is not made for these types")
+fn unsupported_step<T>(step: Step) -> Result<T> {
+    fail!(Internal, "{step:?} is not made for these types")
 }
 
-pub(super) fn map1<T: Lane, R: Lane>(a: &[u8], out: &mut OutputBytes, f: impl Fn(T) -> R) -> Result<()> {
+pub(crate) fn map1<T: Lane, R: Lane>(a: &[u8], out: &mut OutputBytes, f: impl Fn(T) -> R) -> Result<()> {
     let (Some(a), Some(out)) = (view::<T>(a), view_mut::<R>(out)) else { return Err(wrong_size()) };
     if a.len() != out.len() {
         return Err(wrong_size());
@@ -88,16 +77,7 @@ pub(super) fn map1<T: Lane, R: Lane>(a: &[u8], out: &mut OutputBytes, f: impl Fn
     Ok(())
 }
 
-pub(super) fn map2<T: Lane, U: Lane, R: Lane>(
-    a: &[u8],
-    b: &[u8],
-    out: &mut OutputBytes,
-    f: impl Fn(T, U) -> R,
-) -> Result<()> {
-    map2_by::<false, T, U, R>(a, b, out, f)
-}
-
-pub(super) fn map2_by<const WIDEST: bool, T: Lane, U: Lane, R: Lane>(
+pub(crate) fn map2<T: Lane, U: Lane, R: Lane>(
     a: &[u8],
     b: &[u8],
     out: &mut OutputBytes,
@@ -109,7 +89,7 @@ pub(super) fn map2_by<const WIDEST: bool, T: Lane, U: Lane, R: Lane>(
     if a.len() != out.len() || b.len() != out.len() {
         return Err(wrong_size());
     }
-    wide::each_by::<WIDEST, _>(out.iter_mut().zip(a).zip(b), |((out, &a), &b)| {
+    wide::each(out.iter_mut().zip(a).zip(b), |((out, &a), &b)| {
         out.write(f(a, b));
     });
     Ok(())
@@ -288,7 +268,7 @@ fn whole<T: IntegerLane>(step: Step, a: &[u8], b: &[u8], out: &mut OutputBytes) 
 }
 
 /// Floats with NumPy's semantics.
-pub(super) trait FloatLane: Lane + PartialOrd {
+pub(crate) trait FloatLane: Lane + PartialOrd {
     fn negative(self) -> Self;
     fn absolute(self) -> Self;
     fn sign(self) -> Self;
