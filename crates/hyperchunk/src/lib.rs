@@ -14,23 +14,21 @@ mod file;
 mod group;
 mod heap;
 pub mod index;
+#[doc(hidden)]
+pub mod internal;
 pub mod io;
 pub mod live;
 pub mod npy;
 mod object;
 pub mod output;
 pub mod pack;
-#[cfg(target_os = "linux")]
-pub mod pool;
 mod prefetch;
-pub mod query;
 mod read;
 mod recent;
 pub mod references;
-pub mod restructure;
 mod room;
 pub mod slabs;
-pub mod store;
+pub mod storage;
 mod survey;
 mod torn;
 pub mod walk;

@@ -9,7 +9,7 @@ mod tree;
 
 use crate::Outcome;
 use clap::{Subcommand, ValueEnum};
-use hyperchunk::store::link::Linking;
+use hyperchunk_store::link::Linking;
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
