@@ -4,7 +4,7 @@ use crate::edit::to_python;
 use crate::errors;
 use hyperchunk_live::observe::summary::{self, AnalysisEntry, Summary};
 use hyperchunk_live::observe::{Analyses, Analysis, AnalysisOptions, Backfill, backend, make};
-use hyperchunk_store::analysis_values::{Number, Pairs, Value};
+use hyperchunk_store::format::analysis_values::{Number, Pairs, Value};
 use hyperchunk_store::{AnalysisId, LogWriter};
 use hyperchunk_udf::error::Error;
 use hyperchunk_udf::record::{Declaration, Failure};

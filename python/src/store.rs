@@ -11,8 +11,8 @@ use hyperchunk::model::Dataspace;
 use hyperchunk::select::Axis;
 use hyperchunk::write::{NewLayout, Sync};
 use hyperchunk_live::observe::{self, Analyses};
+use hyperchunk_store::commit::external_links::Linking;
 use hyperchunk_store::commit::{CommitOptions, commit_all};
-use hyperchunk_store::link::Linking;
 use hyperchunk_store::{
     self, Definition, FileStamp, KnownStore, LogWriter, Marker, Mode, NewStore, PendingStore, Report,
     Segments, Session, SiteBuf, Slab, StoreId, Ticket, WriterOptions,

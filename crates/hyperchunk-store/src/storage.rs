@@ -1,9 +1,9 @@
 //! The engine's access to stores and layouts.
 
-use crate::committed::{ShardedDataset, Store, Stores};
+use crate::read::snapshot::{ShardedDataset, Store, Stores};
 use crate::restructure::Layouts;
 use hyperchunk::internal::{Output, Parts, Stretch};
-use hyperchunk::storage::{DatasetStorage, FileLocation, FileStorage, Marker, Storage, set_storage};
+use hyperchunk::storage::{DatasetStorage, Epoch, FileLocation, FileStorage, Marker, Storage, set_storage};
 use hyperchunk::{Dataset, Limits, Result};
 use hyperchunk_format::parse::object::DatasetHeader;
 use hyperchunk_format::select::Selection;
@@ -38,14 +38,11 @@ impl Storage for Shards {
         Arc::new(FileState::default())
     }
 
-    fn open_epoch(
-        &self,
-        location: &FileLocation<'_>,
-        epoch: u64,
-    ) -> Result<(Arc<[u8]>, Arc<dyn FileStorage>)> {
+    fn open_epoch(&self, location: &FileLocation<'_>, epoch: u64) -> Result<Epoch> {
         let store = Store::open(location, epoch)?;
         let image = Arc::from(store.image());
-        Ok((image, Arc::new(FileState { stores: Stores::with(store), layouts: Layouts::default() })))
+        let state = FileState { stores: Stores::with(store), layouts: Layouts::default() };
+        Ok(Epoch { image, storage: Arc::new(state) })
     }
 }
 

@@ -182,10 +182,10 @@ impl File {
         let home = FileLocation { path: Some(path), source, external: options.external };
         let storage = storage::storage().ok_or_else(storage::unregistered);
         let opened = storage.and_then(|storage| storage.open_epoch(&home, epoch));
-        let (image, state) = opened.map_err(|error| error.file(path.display()))?;
-        let image: Arc<dyn Source> = Arc::new(Memory::new(image));
+        let opened = opened.map_err(|error| error.file(path.display()))?;
+        let image: Arc<dyn Source> = Arc::new(Memory::new(opened.image));
         let options = OpenOptions { index: IndexOption::Never, ..options.clone() };
-        let opened = open(image, Some(path.to_owned()), &options, OnceLock::from(state));
+        let opened = open(image, Some(path.to_owned()), &options, OnceLock::from(opened.storage));
         opened.map_err(|error| error.file(path.display()))
     }
 

@@ -6,9 +6,9 @@ use crate::progress::bytes;
 use crate::source::StoreOptions;
 use clap::Args;
 use hyperchunk::write::Sync;
+use hyperchunk_store::admin::vacuum::VacuumOptions;
+use hyperchunk_store::commit::external_links::Links;
 use hyperchunk_store::commit::{CommitOptions, CommitReport, DeferredLog};
-use hyperchunk_store::link::Links;
-use hyperchunk_store::vacuum::VacuumOptions;
 use hyperchunk_store::{BegunUpload, Session};
 use hyperchunk_udf::escape::escape;
 use serde_json::json;
@@ -121,7 +121,7 @@ fn commit_with(path: &Path, remote: &StoreOptions, options: &CommitOptions, as_j
         print_uploads(&bucket.uploads()?);
     }
     let Some(made) = made else {
-        let status = hyperchunk_store::status::Status::read(&site)?;
+        let status = hyperchunk_store::admin::status::Status::read(&site)?;
         if !status.is_store() {
             return Err(format!("{}: there is no store: no folder {}.d", display(path), display(path)).into());
         }
@@ -261,7 +261,7 @@ pub(super) fn link(arguments: &Link) -> Outcome {
         (_, true) => LinkKind::None,
         _ => LinkKind::Absolute,
     };
-    let links = hyperchunk_store::link::link(&arguments.file, names.into(), Sync::Commit)?;
+    let links = hyperchunk_store::commit::external_links::link(&arguments.file, names.into(), Sync::Commit)?;
     if arguments.json {
         say!("{}", links_json(&links));
         return Ok(());
@@ -295,12 +295,15 @@ pub(crate) struct Pack {
 }
 
 pub(super) fn pack(arguments: &Pack) -> Outcome {
-    let mut options = hyperchunk_store::pack::PackOptions::default();
+    let mut options = hyperchunk_store::admin::pack::PackOptions::default();
     options.epoch = arguments.epoch;
     options.replace = arguments.overwrite;
     options.threads = arguments.threads;
-    let packed =
-        hyperchunk_store::pack::pack(&arguments.remote.site(&arguments.file), &arguments.out, &options)?;
+    let packed = hyperchunk_store::admin::pack::pack(
+        &arguments.remote.site(&arguments.file),
+        &arguments.out,
+        &options,
+    )?;
     if arguments.json {
         say!(
             "{}",
@@ -354,8 +357,10 @@ pub(super) fn vacuum(arguments: &Vacuum) -> Outcome {
     options.grace = Duration::from_secs(arguments.grace);
     options.dry = arguments.dry_run;
     options.uploads = arguments.uploads.map(Duration::from_secs);
-    let done =
-        hyperchunk_store::vacuum::vacuum(&arguments.remote.site_to_change(&arguments.file)?, &options)?;
+    let done = hyperchunk_store::admin::vacuum::vacuum(
+        &arguments.remote.site_to_change(&arguments.file)?,
+        &options,
+    )?;
     if arguments.json {
         let files: Vec<String> = done.files.iter().map(|file| file.display().to_string()).collect();
         say!(
@@ -402,10 +407,10 @@ Makes a new epoch with the same contents. The old logs stay for readers of older
 store vacuum`. Afterwards, plain HDF5 can also read datasets that had too many pieces for it.";
 
 pub(super) fn compact(arguments: &Compact) -> Outcome {
-    let mut options = hyperchunk_store::compact::CompactOptions::default();
+    let mut options = hyperchunk_store::admin::compact::CompactOptions::default();
     options.memory = arguments.memory;
     options.link = arguments.link.into();
-    let done = hyperchunk_store::compact::compact(&arguments.file, &options)?;
+    let done = hyperchunk_store::admin::compact::compact(&arguments.file, &options)?;
     let Some(done) = done else {
         if arguments.json {
             say!("{}", json!({ "epoch": null }));

@@ -9,7 +9,7 @@ use hyperchunk::model::ObjectKind;
 use hyperchunk::walk::{Found, Next};
 use hyperchunk::{File, OpenOptions};
 use hyperchunk_arrow::flight::Signals;
-use hyperchunk_store::follow::{FlushedMatches, Follow as StandingQuery, PollReport};
+use hyperchunk_store::observe::follow::{FlushedMatches, Follow as StandingQuery, PollReport};
 use hyperchunk_store::query::Predicate;
 use serde_json::{Value, json};
 use std::path::PathBuf;

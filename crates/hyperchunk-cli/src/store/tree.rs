@@ -5,7 +5,7 @@ use crate::progress::bytes;
 use clap::Args;
 use hyperchunk::write::CreateOptions;
 use hyperchunk::{File, OpenOptions};
-use hyperchunk_store::tree::{self, ExportReport};
+use hyperchunk_store::admin::tree::{self, ExportReport};
 use hyperchunk_udf::escape::escape;
 use serde_json::json;
 use std::path::{Path, PathBuf};

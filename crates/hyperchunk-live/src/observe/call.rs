@@ -5,7 +5,7 @@ use super::{Analysis, make};
 use crate::inputs::memory_type;
 use crate::to_udf_error;
 use hyperchunk::convert::Conversion;
-use hyperchunk_store::analysis_values::Pairs;
+use hyperchunk_store::format::analysis_values::Pairs;
 use hyperchunk_store::{Definition, Slab};
 use hyperchunk_udf::datatype::{Datatype, ElementType};
 use hyperchunk_udf::error::{Error, ErrorKind, Result};

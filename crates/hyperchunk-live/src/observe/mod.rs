@@ -15,8 +15,8 @@ pub use make::{AnalysisOptions, backend, make};
 
 use crate::to_engine_error;
 use call::Worker;
-use hyperchunk_store::analysis_values::{Pairs, Rule};
-use hyperchunk_store::observer::{AnalysisId, Observer, WriteEvent};
+use hyperchunk_store::format::analysis_values::{Pairs, Rule};
+use hyperchunk_store::observe::observer::{AnalysisId, Observer, WriteEvent};
 use hyperchunk_store::{Definition, LogWriter};
 use hyperchunk_udf::audit;
 use hyperchunk_udf::datatype::ElementType;
@@ -171,7 +171,7 @@ impl Analyses {
     pub fn collect(writer: &LogWriter, given: &[Vec<u8>], include_store: bool) -> Result<Self> {
         let mut all: Vec<RunningAnalysis> = Vec::new();
         let known = match writer.base() {
-            Some(base) => hyperchunk_store::results::analyses(writer.site(), base)
+            Some(base) => hyperchunk_store::observe::results::analyses(writer.site(), base)
                 .map_err(|error| crate::to_udf_error(&error))?,
             None => Vec::new(),
         };

@@ -2,8 +2,8 @@
 
 use super::Analysis;
 use hyperchunk::Result;
-use hyperchunk_store::analysis_values::Pairs;
-use hyperchunk_store::observer::{Entry, Findings};
+use hyperchunk_store::format::analysis_values::Pairs;
+use hyperchunk_store::observe::observer::{Entry, Findings};
 use hyperchunk_store::{LogWriter, MAX_PAGE_ENTRIES, Slab};
 
 /// Approximate size in bytes at which a page is written.

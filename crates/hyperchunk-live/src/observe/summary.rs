@@ -2,8 +2,8 @@
 
 use super::{Analysis, merge, split};
 use crate::to_udf_error;
-use hyperchunk_store::analysis_values::Pairs;
-use hyperchunk_store::results::{self, Results, StoreAnalysis};
+use hyperchunk_store::format::analysis_values::Pairs;
+use hyperchunk_store::observe::results::{self, Results, StoreAnalysis};
 use hyperchunk_store::{AnalysisId, Definition, Manifest, Slab};
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use std::collections::HashSet;

@@ -7,14 +7,16 @@ use super::{
     CommitOptions, CommitReport, DeferredLog, PendingLog, SkeletonState, add_log, foreign_file, now,
     skeleton_options, skeleton_state, stopped, waiting_and_damaged, writers,
 };
-use crate::id::hash;
-use crate::manifest::StoredDataset;
-use crate::merged_file::{Change, Identity, Merge};
-use crate::scan::{Ending, Log};
-use crate::site::Site;
+use crate::admin::scan_log::{Ending, Log};
+use crate::commit::merged_file::{Change, Identity, Merge};
+use crate::commit::{external_links, overlap};
+use crate::format::id::hash;
+use crate::format::manifest::StoredDataset;
+use crate::location::site::Site;
+use crate::writer::collective;
 use crate::{
     Conflict, DatasetId, DatasetWrites, Definition, Extent, LogPart, Manifest, Marker, NAMELESS,
-    PackedPieces, Page, PageKind, Part, Slab, StoreId, Ticket, WriterId, collective, link, overlap,
+    PackedPieces, Page, PageKind, Part, Slab, StoreId, Ticket, WriterId,
 };
 use hyperchunk::{Error, ErrorKind, File, OpenOptions, Result};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -304,7 +306,7 @@ impl<'a> Attempt<'a> {
         if let Some(conflict) = manifest.conflicts.first().filter(|_| self.options.conflicts_are_errors) {
             return Err(Error::invalid(describe(conflict, manifest.conflicts.len())));
         }
-        let (shown, links) = link::shown(self.site, &manifest, self.options.link, &paths)?;
+        let (shown, links) = external_links::shown(self.site, &manifest, self.options.link, &paths)?;
         manifest.image = merge.write((manifest.store, number), &shown)?;
         let writers = self.new.iter().map(|new| new.writer()).collect();
         Ok(Some(CommitReport {

@@ -5,11 +5,14 @@ mod queries;
 
 use super::*;
 use crate::Marker;
-use crate::compact::{self, CompactOptions};
-use crate::overlap::{fetch, layers, rows};
-use crate::pack::{self, PackOptions};
+use crate::admin::compact;
+use crate::admin::compact::CompactOptions;
+use crate::admin::pack;
+use crate::admin::pack::PackOptions;
+use crate::commit::external_links;
+use crate::commit::overlap::{fetch, layers, rows};
 use crate::tests::{Folder, options};
-use crate::{DatasetId, Definition, LogWriter, Mode, Slab, WriterOptions, create, link};
+use crate::{DatasetId, Definition, LogWriter, Mode, Slab, WriterOptions, create};
 use crate::{log_path, store_folder};
 use hyperchunk::write::{CreateOptions, DatasetOptions, MemorySink, NewLayout, NodeId, Writer};
 use hyperchunk_format::codec::{Encoder, Target, preset};
@@ -404,8 +407,8 @@ fn holes_are_linked_whatever_the_fill_value_is() {
     writer.close().unwrap();
     let made = commit(&path, &never()).unwrap().unwrap();
     let expected = [
-        (b"/chunks".to_vec(), Err(link::UnlinkedReason::Chunks)),
-        (b"/empty".to_vec(), Err(link::UnlinkedReason::Empty)),
+        (b"/chunks".to_vec(), Err(external_links::UnlinkedReason::Chunks)),
+        (b"/empty".to_vec(), Err(external_links::UnlinkedReason::Empty)),
         (b"/seven".to_vec(), Ok(1)),
         (b"/zero".to_vec(), Ok(3)),
     ];
@@ -444,7 +447,7 @@ fn too_many_segments_stay_unlinked_and_neighbours_count_once() {
     }
     let made = commit(&path, &never()).unwrap().unwrap();
     let links: HashMap<_, _> = made.links.into_iter().collect();
-    assert_eq!(links[&b"/many"[..]], Err(link::UnlinkedReason::Segments));
+    assert_eq!(links[&b"/many"[..]], Err(external_links::UnlinkedReason::Segments));
     // One segment per batch.
     assert!(links[&b"/few"[..]].unwrap() < 20, "{:?}", links[&b"/few"[..]]);
     assert_eq!(native(&path, "few").unwrap(), vec![2; 6000]);
@@ -461,23 +464,23 @@ fn a_store_that_was_moved_is_linked_again() {
     writer.close().unwrap();
     done(&path);
     assert_eq!(
-        link::LinkReport::examine(&path).unwrap(),
-        link::LinkReport { linked: 1, ..Default::default() }
+        external_links::LinkReport::examine(&path).unwrap(),
+        external_links::LinkReport { linked: 1, ..Default::default() }
     );
     fs::rename(&path, &moved).unwrap();
     fs::rename(store_folder(&path), store_folder(&moved)).unwrap();
-    assert_eq!(link::LinkReport::examine(&moved).unwrap().missing.len(), 1);
+    assert_eq!(external_links::LinkReport::examine(&moved).unwrap().missing.len(), 1);
     assert!(native(&moved, "a").is_err());
     for linking in [Linking::Relative, Linking::Absolute] {
-        assert_eq!(link::link(&moved, linking, Sync::Never).unwrap(), [(b"/a".to_vec(), Ok(1))]);
+        assert_eq!(external_links::link(&moved, linking, Sync::Never).unwrap(), [(b"/a".to_vec(), Ok(1))]);
         assert_eq!(native(&moved, "a").unwrap(), [1, 2, 3, 4]);
         let relative = marked(&moved, "a")[0].name.to_string().starts_with("b.h5.d/");
         assert_eq!(relative, linking == Linking::Relative);
     }
-    link::link(&moved, Linking::Never, Sync::Never).unwrap();
+    external_links::link(&moved, Linking::Never, Sync::Never).unwrap();
     assert_eq!(
-        link::LinkReport::examine(&moved).unwrap(),
-        link::LinkReport { unlinked: 1, ..Default::default() }
+        external_links::LinkReport::examine(&moved).unwrap(),
+        external_links::LinkReport { unlinked: 1, ..Default::default() }
     );
     assert!(native(&moved, "a").is_err());
 }

@@ -1,7 +1,8 @@
 //! Statistics of rows, for datasets of one dimension such as the columns of tables.
 
 use super::zone::{requested_box, zone_map};
-use super::{Elements, ZoneRequest, zonemap::Zonemap};
+use super::zonemap::Zonemap;
+use super::{Elements, ZoneRequest};
 use crate::{Extreme, PageKind, Slab, Statistics, sharded};
 use hyperchunk::{Dataset, ErrorKind, Result};
 use std::ops::Range;

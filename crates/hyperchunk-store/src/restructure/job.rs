@@ -1,11 +1,13 @@
 //! A layout in progress: request, source, plan and state.
 
 use super::boxes::Grid;
-use super::marks::{self, Mark};
+use super::marks;
+use super::marks::Mark;
 use super::names;
 use super::order::Slots;
 use super::plan::{Geometry, Plan};
-use super::source::{self, Source};
+use super::source;
+use super::source::Source;
 use super::task::{ENTRY_BYTES, Scratch};
 use super::{FOLDER, LAYOUT, Request};
 use crate::store_folder;

@@ -1,6 +1,7 @@
 //! Index of a pool: a table in shared memory whose values are checked before use.
 
-use super::memory::{self, Mapping};
+use super::memory;
+use super::memory::Mapping;
 use super::{MAX_NAME_BYTES, MAX_SEGMENT_LOG2, MIN_SEGMENT_LOG2, failed, open_file};
 use hyperchunk::{Error, ErrorKind, Result};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

@@ -1,7 +1,8 @@
 //! Objects of a pool: writing, sealing, reading, spilling.
 
 use super::index::{State, Word};
-use super::memory::{self, Mapping};
+use super::memory;
+use super::memory::Mapping;
 use super::segment::{OwnedSegment, reclaim, segment_path, take};
 use super::{MAX_NAME_BYTES, Pool, failed};
 use hyperchunk::output::Output;

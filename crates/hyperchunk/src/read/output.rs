@@ -44,7 +44,7 @@ impl<'a> Output<'a> {
     }
 
     /// Returns the number of elements.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.length
     }
 

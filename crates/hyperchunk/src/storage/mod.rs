@@ -36,20 +36,25 @@ pub struct FileLocation<'f> {
     pub external: ExternalPolicy,
 }
 
+/// An opened epoch of a store.
+#[derive(Debug)]
+pub struct Epoch {
+    /// The HDF5 file of that epoch.
+    pub image: Arc<[u8]>,
+    /// State for that file.
+    pub storage: Arc<dyn FileStorage>,
+}
+
 /// Implementation of stores and layouts, one in each process.
 pub trait Storage: Sync {
     /// Returns the state for a file that is being opened.
     fn file(&self) -> Arc<dyn FileStorage>;
 
-    /// Opens an epoch of the store of a file. Returns the HDF5 file of that epoch, and its state.
+    /// Opens an epoch of the store of a file.
     ///
     /// # Errors
     /// NotFound if there is no such epoch; errors of reading it.
-    fn open_epoch(
-        &self,
-        location: &FileLocation<'_>,
-        epoch: u64,
-    ) -> Result<(Arc<[u8]>, Arc<dyn FileStorage>)>;
+    fn open_epoch(&self, location: &FileLocation<'_>, epoch: u64) -> Result<Epoch>;
 }
 
 /// Stores and layouts of an open file.

@@ -57,8 +57,7 @@ fn test_reads_without_storage_are_errors() {
         assert!(dataset.stretches(0..4).unwrap().iter().all(|stretch| stretch.place.is_none()));
         assert!(crate::digest::dataset(&dataset, 1 << 20).is_err());
         for embed in [false, true] {
-            let mut options = PackOptions::default();
-            options.embed = embed;
+            let options = PackOptions { embed, ..PackOptions::default() };
             let input = Input { file: file.clone(), into: String::new() };
             let path = std::env::temp_dir().join(format!("hyperchunk-storage-{}.h5", std::process::id()));
             let packed = PackPlan::new(vec![input], options).and_then(|plan| plan.write(&path, &|_| {}));

@@ -3,8 +3,9 @@
 use super::Grid;
 use crate::Statistics;
 use hyperchunk::index::Identity;
-use hyperchunk::internal::frame::{Frame, HEADER_BYTES, SectionLocation, pack, put_identity, take_identity};
-use hyperchunk::internal::frame::{put, take};
+use hyperchunk::internal::frame::{
+    Frame, HEADER_BYTES, SectionLocation, pack, put, put_identity, take, take_identity,
+};
 use hyperchunk::{Error, Limits, Result};
 use hyperchunk_format::Cursor;
 
