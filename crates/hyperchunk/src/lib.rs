@@ -2,6 +2,8 @@
 //!
 //! The path of a read is: path → object header → plan (byte ranges) → fetch → decode on all cores → scatter
 //! into the caller's buffer.
+//!
+//! Datasets of sharded stores are read with the crate `hyperchunk-store`, once it is registered ([`storage`]).
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may fail"))]
 
 pub mod check;
