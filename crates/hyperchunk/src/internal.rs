@@ -11,7 +11,7 @@ pub mod contents {
 /// The container of sidecar files.
 pub mod frame {
     pub use crate::index::frame::{Frame, HEADER_BYTES, SectionLocation, pack, put_identity, take_identity};
-    pub use crate::index::{put, take};
+    pub use crate::index::packed::{put, take};
 }
 
 /// Positioned reads and writes of local files.

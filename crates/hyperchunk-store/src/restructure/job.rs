@@ -13,7 +13,7 @@ use super::{FOLDER, LAYOUT, Request};
 use crate::store_folder;
 use hyperchunk::companion::{self, Trust, owner_of_log};
 use hyperchunk::internal::spread;
-use hyperchunk::io::interrupt;
+use hyperchunk::io::is_interrupted;
 use hyperchunk::output::{self, Folder};
 use hyperchunk::{Dataset, Error, ErrorKind, OpenOptions, Result};
 use hyperchunk_format::model::{Layout, Pipeline};
@@ -417,7 +417,7 @@ impl Job {
         let (done, skipped) = (AtomicU64::new(0), AtomicU64::new(0));
         let first = self.plan.first(pass);
         spread(threads, tasks, Scratch::default, |scratch, number| {
-            if interrupt::is_wanted() {
+            if is_interrupted() {
                 return Err(Error::new(ErrorKind::Io, "interrupted: what was done stays done"));
             }
             let slab = Self::tile(&about.tiles, number);

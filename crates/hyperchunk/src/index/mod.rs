@@ -5,11 +5,11 @@
 mod build;
 pub(crate) mod frame;
 mod layout;
-mod packed;
+pub(crate) mod packed;
 mod view;
 
 pub use build::{DatasetChunks, NewIndex, Tables};
-pub use packed::{put, take};
+pub(crate) use packed::{put, take};
 pub(crate) use view::IndexedView;
 
 use crate::companion::{self, Trust};

@@ -2,7 +2,7 @@
 
 mod beside;
 mod blocks;
-pub mod interrupt;
+pub(crate) mod interrupt;
 pub(crate) mod local;
 mod lock;
 mod memory;
