@@ -2,10 +2,10 @@
 
 use crate::edit::to_python;
 use crate::errors;
-use hyperchunk::store::analysis_values::{Number, Pairs, Value};
-use hyperchunk::store::{AnalysisId, LogWriter};
 use hyperchunk_live::observe::summary::{self, AnalysisEntry, Summary};
 use hyperchunk_live::observe::{Analyses, Analysis, AnalysisOptions, Backfill, backend, make};
+use hyperchunk_store::format::analysis_values::{Number, Pairs, Value};
+use hyperchunk_store::{AnalysisId, LogWriter};
 use hyperchunk_udf::error::Error;
 use hyperchunk_udf::record::{Declaration, Failure};
 use pyo3::prelude::*;
@@ -121,7 +121,7 @@ fn store_analyses<'py>(
     #[pyo3(from_py_with = crate::paths::path)] path: PathBuf,
     epoch: Option<u64>,
 ) -> PyResult<Bound<'py, PyList>> {
-    let path = hyperchunk::store::real_file(&path);
+    let path = hyperchunk_store::real_file(&path);
     let listed = py.detach(|| summary::list(&path, &*summary::epoch(&path, epoch)?));
     let rows = PyList::empty(py);
     for AnalysisEntry { known, analysis } in listed.map_err(|error| to_python(py, &error))? {
@@ -169,7 +169,7 @@ fn store_results<'py>(
     epoch: Option<u64>,
     run: bool,
 ) -> PyResult<Bound<'py, PyList>> {
-    let path = hyperchunk::store::real_file(&path);
+    let path = hyperchunk_store::real_file(&path);
     let read = || -> Result<Vec<(Summary, Option<Pairs>)>, Error> {
         let manifest = summary::epoch(&path, epoch)?;
         let definition = manifest.datasets.iter().find(|stored| stored.definition.path == dataset);
@@ -222,7 +222,7 @@ fn store_backfill(
     epochs: (u64, u64),
     threads: usize,
 ) -> PyResult<Option<u64>> {
-    let path = hyperchunk::store::real_file(&path);
+    let path = hyperchunk_store::real_file(&path);
     let look = || -> Result<Option<u64>, Error> {
         let of_epochs = |epoch| (epochs.0..=epochs.1).contains(&epoch);
         let analysis = Analysis::parse(&record)?;
@@ -243,7 +243,7 @@ fn store_unseen(
     epochs: (u64, u64),
     epoch: Option<u64>,
 ) -> PyResult<(u64, usize)> {
-    let path = hyperchunk::store::real_file(&path);
+    let path = hyperchunk_store::real_file(&path);
     let look = || -> Result<(u64, usize), Error> {
         let analysis = Analysis::parse(&record)?;
         let of_epochs = |epoch| (epochs.0..=epochs.1).contains(&epoch);
@@ -264,7 +264,7 @@ fn store_look<'py>(
     epoch: u64,
     boxes: (usize, usize),
 ) -> PyResult<Option<Bound<'py, PyBytes>>> {
-    let path = hyperchunk::store::real_file(&path);
+    let path = hyperchunk_store::real_file(&path);
     let look = || -> Result<_, Error> {
         let analysis = Analysis::parse(&record)?;
         let of_epochs = |epoch| (epochs.0..=epochs.1).contains(&epoch);

@@ -1,8 +1,8 @@
 //! Standing queries on a store that is being written.
 
 use crate::errors::to_python;
-use hyperchunk::query::Predicate;
-use hyperchunk::store::follow::Follow;
+use hyperchunk_store::observe::follow::Follow;
+use hyperchunk_store::query::Predicate;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::path::PathBuf;

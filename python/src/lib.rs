@@ -77,6 +77,7 @@ fn idle_workers() -> Vec<i32> {
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     hyperchunk::io::set_interrupt(errors::interrupted);
     hyperchunk::companion::set_warning(warnings::later);
+    hyperchunk_store::register();
     hyperchunk_arrow::flight::enable();
     hyperchunk_live::enable();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;

@@ -2,7 +2,7 @@
 
 use crate::errors::{opening, to_python};
 use crate::memory::look;
-use hyperchunk::pool::{self, PoolOptions};
+use hyperchunk_store::shared_memory_pool::{self as pool, PoolOptions};
 use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;

@@ -2,8 +2,8 @@
 
 use crate::errors::{opening, to_python};
 use crate::store::sync;
-use hyperchunk::restructure::{self, Job, Request};
 use hyperchunk::{OpenOptions, Result};
+use hyperchunk_store::restructure::{self, Job, Request};
 use pyo3::prelude::*;
 use std::path::{Path, PathBuf};
 

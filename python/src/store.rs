@@ -9,14 +9,14 @@ use crate::node::Options;
 use hyperchunk::Result;
 use hyperchunk::model::Dataspace;
 use hyperchunk::select::Axis;
-use hyperchunk::store::commit::{CommitOptions, commit_all};
-use hyperchunk::store::link::Linking;
-use hyperchunk::store::{
+use hyperchunk::write::{NewLayout, Sync};
+use hyperchunk_live::observe::{self, Analyses};
+use hyperchunk_store::commit::external_links::Linking;
+use hyperchunk_store::commit::{CommitOptions, commit_all};
+use hyperchunk_store::{
     self, Definition, FileStamp, KnownStore, LogWriter, Marker, Mode, NewStore, PendingStore, Report,
     Segments, Session, SiteBuf, Slab, StoreId, Ticket, WriterOptions,
 };
-use hyperchunk::write::{NewLayout, Sync};
-use hyperchunk_live::observe::{self, Analyses};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -51,7 +51,7 @@ pub(crate) fn store_real_file(
     if made {
         return hyperchunk::output::target(&path).map_err(|e| opening(py, &e));
     }
-    Ok(store::real_file(&path))
+    Ok(hyperchunk_store::real_file(&path))
 }
 
 /// Definition of a dataset in a store, and its path.
@@ -449,7 +449,7 @@ pub(crate) fn store_create(
 ) -> PyResult<(StoreKnown, FreshStore)> {
     let (sync, site) = (self::sync(sync)?, site(&path, network)?);
     let definitions: Vec<Definition> = definitions.iter().map(|one| one.definition.clone()).collect();
-    let made = py.detach(|| store::create(&site, &definitions, image.as_deref(), replaces, sync));
+    let made = py.detach(|| hyperchunk_store::create(&site, &definitions, image.as_deref(), replaces, sync));
     let fresh = made.map_err(|e| opening(py, &e))?;
     Ok((known_of(&fresh.known), FreshStore(fresh)))
 }
@@ -474,7 +474,7 @@ impl StoreBegun {
         network: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Option<Self>> {
         let site = site(&path, network)?;
-        let begun = py.detach(|| store::begin(&site, replaces)).map_err(|e| opening(py, &e))?;
+        let begun = py.detach(|| hyperchunk_store::begin(&site, replaces)).map_err(|e| opening(py, &e))?;
         Ok(begun.map(|begun| Self { known: known_of(&begun.known), begun: Some(begun) }))
     }
 
@@ -613,7 +613,7 @@ pub(crate) fn store_look_up(
     network: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<LookedUp> {
     let site = site(&path, network)?;
-    let (known, found) = py.detach(|| store::attach(&site)).map_err(|e| opening(py, &e))?;
+    let (known, found) = py.detach(|| hyperchunk_store::attach(&site)).map_err(|e| opening(py, &e))?;
     let mut definitions = Vec::new();
     for (path, definition) in &found {
         let bytes = definition.encode().map_err(|e| to_python(py, &e))?;
@@ -636,7 +636,8 @@ pub(crate) fn store_fragments(
     table: String,
     epoch: Option<u64>,
 ) -> PyResult<Table> {
-    let found = py.detach(|| store::fragments(&path, &table, epoch)).map_err(|e| opening(py, &e))?;
+    let found =
+        py.detach(|| hyperchunk_store::fragments(&path, &table, epoch)).map_err(|e| opening(py, &e))?;
     let files = found.files.into_iter().map(|file| {
         let batches = file.batches.iter();
         let batches = batches.map(|batch| (batch.row, batch.rows, batch.at, batch.metadata, batch.body));

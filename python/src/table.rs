@@ -4,12 +4,12 @@ use crate::capsules::{Capsules, Reader, detached, export, export_schema, export_
 use crate::dataset::Dataset;
 use crate::errors::to_python;
 use crate::object::Object;
-use hyperchunk::store::Extreme;
 use hyperchunk_arrow::arrow_array::RecordBatch;
 use hyperchunk_arrow::arrow_buffer::Buffer;
 use hyperchunk_arrow::predicate::{Nan, Predicate};
 use hyperchunk_arrow::view::{self, Batches, TableOptions, ZonedColumn};
 use hyperchunk_arrow::{Cells, Compounds, ConversionOptions, Enums, Half, Result, Strings};
+use hyperchunk_store::Extreme;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule};

@@ -5,7 +5,7 @@ use crate::describe;
 use crate::progress::{Progress, bytes};
 use crate::source::SourceOptions;
 use clap::Args;
-use hyperchunk::query::zonemap;
+use hyperchunk_store::query::zonemap;
 use std::sync::{Mutex, PoisonError};
 
 #[derive(Args, Debug)]

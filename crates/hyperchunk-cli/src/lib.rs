@@ -219,6 +219,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, libhdf5: Option<PathBu
     let library = libhdf5.as_deref();
     // Standard output is for data: what functions print goes to standard error.
     let _clean = hyperchunk_udf::host::keep_output_clean();
+    hyperchunk_store::register();
     hyperchunk_arrow::flight::enable();
     let before = hyperchunk::companion::set_warning(|text| print_message(&format!("warning: {text}")));
     let only_prints = matches!(arguments.command, Command::Ls(_) | Command::Dump(_) | Command::Get(_));

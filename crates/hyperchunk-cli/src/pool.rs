@@ -2,7 +2,7 @@
 
 use crate::Outcome;
 use clap::{Args, Subcommand};
-use hyperchunk::pool::{Pool, PoolStats};
+use hyperchunk_store::shared_memory_pool::{Pool, PoolStats};
 use hyperchunk_udf::escape::escape;
 
 #[derive(Subcommand, Debug)]

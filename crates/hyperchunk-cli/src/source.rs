@@ -3,8 +3,8 @@
 use clap::Args;
 use hyperchunk::index::{IndexOption, IndexState};
 use hyperchunk::io::RemoteOptions;
-use hyperchunk::store::SiteBuf;
 use hyperchunk::{Error, ErrorKind, File, Object, OpenOptions};
+use hyperchunk_store::SiteBuf;
 use std::path::{Path, PathBuf};
 
 /// Options of object stores.

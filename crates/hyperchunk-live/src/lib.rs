@@ -20,9 +20,10 @@ pub use chunked::ChunkedInput;
 use hyperchunk::live::{Evaluator, set_evaluator};
 use hyperchunk::{Dataset, Error, ErrorKind, Result};
 
-/// Registers the evaluator of live datasets with the engine. Call it once a process.
+/// Registers the evaluator of live datasets, and stores, with the engine. Call it once a process.
 pub fn enable() {
     set_evaluator(&WorkerEvaluator);
+    hyperchunk_store::register();
     hyperchunk_udf::host::set_interrupt(hyperchunk::io::is_interrupted);
 }
 

@@ -55,7 +55,7 @@ impl Permissions {
 }
 
 /// Whether what is open belongs to this process's user, who may then write it anew.
-pub(crate) fn is_own(opened: &LocalFile) -> bool {
+pub fn is_own(opened: &LocalFile) -> bool {
     opened.as_file().metadata().is_ok_and(|metadata| Permissions::of(&metadata).user == reader())
 }
 
@@ -84,7 +84,7 @@ impl Trust {
     #[must_use]
     pub fn of_path(path: &Path) -> Self {
         let metadata = std::fs::metadata(path);
-        let metadata = metadata.or_else(|_| std::fs::symlink_metadata(crate::store::store_folder(path)));
+        let metadata = metadata.or_else(|_| std::fs::symlink_metadata(crate::storage::store_folder(path)));
         Self::new(metadata.ok().as_ref(), path)
     }
 
@@ -96,7 +96,7 @@ impl Trust {
     }
 
     /// Returns whether there is a file whose permissions count.
-    pub(crate) fn has_file(&self) -> bool {
+    pub fn has_file(&self) -> bool {
         self.file.is_some()
     }
 
@@ -161,7 +161,7 @@ impl Trust {
     ///
     /// # Errors
     /// As [`Trust::open`].
-    pub(crate) fn folder_of_owner(&self, path: &Path) -> Result<bool> {
+    pub fn folder_of_owner(&self, path: &Path) -> Result<bool> {
         let found = self.look(path)?;
         found.map_or(Ok(false), |found| self.check_owner_of(path, &found).map(|()| true))
     }
@@ -227,7 +227,7 @@ impl Trust {
     ///
     /// # Errors
     /// Invalid if it is not, with the reason.
-    pub(crate) fn check(&self, path: &Path, metadata: &Metadata) -> Result<()> {
+    pub fn check(&self, path: &Path, metadata: &Metadata) -> Result<()> {
         let found = Permissions::of(metadata);
         self.check_owner(path, found)?;
         if found.mode & 0o022 & !self.may_write(found.group) != 0 {
@@ -241,7 +241,7 @@ impl Trust {
     ///
     /// # Errors
     /// As [`Trust::check`].
-    pub(crate) fn check_owner_of(&self, path: &Path, metadata: &Metadata) -> Result<()> {
+    pub fn check_owner_of(&self, path: &Path, metadata: &Metadata) -> Result<()> {
         self.check_owner(path, Permissions::of(metadata))
     }
 
@@ -316,8 +316,8 @@ pub fn tighten_file(companion: &File, path: &Path) {
 ///
 /// # Errors
 /// NotFound; Invalid if it is not trusted.
-pub(crate) fn open_of_store(path: &Path, name: &Path) -> Result<LocalFile> {
-    let folder = crate::store::store_folder(path);
+pub fn open_of_store(path: &Path, name: &Path) -> Result<LocalFile> {
+    let folder = crate::storage::store_folder(path);
     let depth = name.strip_prefix(&folder).map_or(1, |rest| rest.components().count());
     let found = Trust::of_path(path).open(name, depth)?;
     found.ok_or_else(|| {
@@ -331,7 +331,7 @@ pub(crate) fn open_of_store(path: &Path, name: &Path) -> Result<LocalFile> {
 /// As [`open_of_store`].
 pub(crate) fn check_of_store(path: &Path, name: &Path, file: &File) -> Result<()> {
     let depth =
-        name.strip_prefix(crate::store::store_folder(path)).map_or(1, |rest| rest.components().count());
+        name.strip_prefix(crate::storage::store_folder(path)).map_or(1, |rest| rest.components().count());
     let trust = Trust::of_path(path);
     for folder in name.ancestors().skip(1).take(depth) {
         trust.folder(folder)?;
@@ -344,7 +344,7 @@ pub(crate) fn check_of_store(path: &Path, name: &Path, file: &File) -> Result<()
 }
 
 /// Returns the file whose store a log belongs to, by the log's path.
-pub(crate) fn owner_of_log(log: &Path) -> Option<PathBuf> {
+pub fn owner_of_log(log: &Path) -> Option<PathBuf> {
     let folder = log.parent()?;
     let name = folder.file_name()?.to_str()?.strip_suffix(".d").filter(|name| !name.is_empty())?;
     Some(folder.with_file_name(name))
@@ -355,7 +355,7 @@ pub(crate) fn owner_of_log(log: &Path) -> Option<PathBuf> {
 ///
 /// # Errors
 /// Exists, with `one` as the name of such a companion with its article, and `way` out.
-pub(crate) fn check_replaced(path: &Path, signature: &[u8], one: &str, way: &str) -> Result<()> {
+pub fn check_replaced(path: &Path, signature: &[u8], one: &str, way: &str) -> Result<()> {
     use std::io::Read as _;
     let Ok(found) = std::fs::symlink_metadata(path) else { return Ok(()) };
     if found.is_symlink() {
@@ -448,7 +448,7 @@ pub(crate) fn warn(what: &str, error: &Error) {
 }
 
 /// Returns an optional companion. If it is not trusted, the user is warned, and it is treated as missing.
-pub(crate) fn counted<T>(what: &str, found: Result<Option<T>>) -> Option<T> {
+pub fn counted<T>(what: &str, found: Result<Option<T>>) -> Option<T> {
     found.unwrap_or_else(|error| {
         warn(what, &error);
         None

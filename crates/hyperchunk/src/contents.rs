@@ -15,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 /// Maximum size of a file with a digest. Larger files are identified by their times alone.
-pub(crate) const MAX_FILE_BYTES: u64 = 1 << 30;
+pub const MAX_FILE_BYTES: u64 = 1 << 30;
 /// Size of a piece, which one thread reads and hashes.
 const PIECE_BYTES: u64 = 1 << 20;
 /// Resolution of a file system's clock. Some old file systems have whole seconds, which this does not cover.
@@ -33,7 +33,7 @@ static CACHE: Mutex<Option<Cache>> = Mutex::new(None);
 ///
 /// # Errors
 /// Those of reading.
-pub(crate) fn of(source: &dyn Source) -> Result<Option<(Identity, String)>> {
+pub fn of(source: &dyn Source) -> Result<Option<(Identity, String)>> {
     let Some((device, inode)) = place(source) else { return Ok(None) };
     let Some(identity) = Identity::from_source(source).filter(|identity| identity.size <= MAX_FILE_BYTES)
     else {

@@ -2,7 +2,7 @@
 
 use crate::object::Object;
 use crate::read::ChunkTable;
-use crate::store::{FileLocation, Marker, ShardedDataset};
+use crate::storage::{DatasetStorage, FileLocation, Marker, Unregistered};
 use crate::{Error, ErrorKind, File, Result};
 use hyperchunk_format::model::{
     Chunk, Chunked, Dataspace, Datatype, ExternalFile, FillTime, FillValue, FillWhen, Filter, Layout,
@@ -24,7 +24,7 @@ pub(crate) struct Inner {
     pub(crate) dims: Vec<u64>,
     pub(crate) mappings: Vec<VirtualMapping>,
     /// The data of a dataset of a sharded store.
-    pub(crate) sharded: Option<ShardedDataset>,
+    pub(crate) sharded: Option<Arc<dyn DatasetStorage>>,
     pub(crate) table: OnceLock<ChunkTable>,
 }
 
@@ -143,7 +143,7 @@ impl Dataset {
     ///
     /// # Errors
     /// As [`Dataset::fill_bytes`].
-    pub(crate) fn unwritten(&self) -> Result<Option<Vec<u8>>> {
+    pub fn unwritten(&self) -> Result<Option<Vec<u8>>> {
         match (self.0.header.fill.time, &self.0.header.fill.value) {
             (FillTime::Never, _) => Ok(None),
             (_, FillWhen::User(bytes)) if !bytes.is_empty() => self.fill_bytes().map(Some),
@@ -161,13 +161,20 @@ impl Dataset {
     /// store.
     #[must_use]
     pub fn store(&self) -> Option<Marker> {
-        self.0.sharded.as_ref().map(ShardedDataset::marker)
+        self.0.sharded.as_ref().map(|sharded| sharded.marker())
     }
 
-    /// Returns the number of pieces of its data in a sharded store, if it is in one.
+    /// Returns its data if it is a dataset of a sharded store.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn storage(&self) -> Option<&dyn DatasetStorage> {
+        self.0.sharded.as_deref()
+    }
+
+    /// Returns the number of pieces of its data in a sharded store, if it is in one and the number is known.
     #[must_use]
     pub fn pieces(&self) -> Option<u64> {
-        self.0.sharded.as_ref().map(ShardedDataset::pieces)
+        self.0.sharded.as_ref().and_then(|sharded| sharded.pieces())
     }
 
     /// Returns the sources of a virtual dataset.
@@ -190,7 +197,7 @@ impl Dataset {
     }
 
     /// Returns the places in the chunk grid with written data.
-    pub(crate) fn touched(&self) -> Result<Vec<Vec<u64>>> {
+    pub fn touched(&self) -> Result<Vec<Vec<u64>>> {
         match (&self.0.sharded, self.chunked()) {
             (Some(sharded), Some(chunked)) => {
                 let limits = &self.object().file().options().limits;
@@ -243,13 +250,13 @@ fn sharded(
     object: &Object,
     header: &mut DatasetHeader,
     mappings: &[VirtualMapping],
-) -> Result<Option<ShardedDataset>> {
+) -> Result<Option<Arc<dyn DatasetStorage>>> {
     let file = object.file();
     let marker = Marker::from_external_files(&header.external).or_else(|| Marker::from_mappings(mappings));
     let Some(marker) = marker.filter(|_| !file.options().ignore_stores) else { return Ok(None) };
+    let Some(storage) = file.storage() else { return Ok(Some(Arc::new(Unregistered(marker)))) };
     let home = FileLocation { path: file.path(), source: &file.0.source, external: file.options().external };
-    let sharded =
-        ShardedDataset::open(&file.0.stores, &home, marker, header).map_err(|error| object.name(error))?;
+    let sharded = storage.dataset(&home, marker, header).map_err(|error| object.name(error))?;
     // For a refused store, libhdf5's view would differ from the store's contents.
     if sharded.is_committed() || sharded.is_refused() {
         return Ok(Some(sharded));

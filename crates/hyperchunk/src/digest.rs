@@ -47,7 +47,7 @@ pub fn dataset(dataset: &Dataset, max_bytes: u64) -> Result<Digest> {
 }
 
 /// Computes the digest of a dataset of any size; `follow` describes the targets of references.
-pub(crate) fn dataset_following(dataset: &Dataset, follow: &Follow<'_>) -> Result<Digest> {
+pub fn dataset_following(dataset: &Dataset, follow: &Follow<'_>) -> Result<Digest> {
     digest_of(dataset, Some(follow))
 }
 
@@ -72,7 +72,7 @@ fn read_part(dataset: &Dataset, part: &Selection, buffer: &mut Vec<u8>) -> Resul
 }
 
 /// Computes the digest of each element of a dataset, in row-major order.
-pub(crate) fn elements_following(dataset: &Dataset, follow: &Follow<'_>) -> Result<Vec<[u8; 32]>> {
+pub fn elements_following(dataset: &Dataset, follow: &Follow<'_>) -> Result<Vec<[u8; 32]>> {
     let mut hasher = Hasher::new(dataset.object().file(), dataset.datatype(), Some(follow))?;
     let (mut digests, mut buffer) = (Vec::new(), Vec::new());
     for slab in slabs(dataset, AT_ONCE) {
@@ -88,7 +88,7 @@ pub(crate) fn elements_following(dataset: &Dataset, follow: &Follow<'_>) -> Resu
 }
 
 /// Computes the digest of one element of a dataset, from its stored bytes.
-pub(crate) fn element_following(dataset: &Dataset, bytes: &[u8], follow: &Follow<'_>) -> Result<[u8; 32]> {
+pub fn element_following(dataset: &Dataset, bytes: &[u8], follow: &Follow<'_>) -> Result<[u8; 32]> {
     let mut hasher = Hasher::new(dataset.object().file(), dataset.datatype(), Some(follow))?;
     hasher.update(bytes).map_err(|error| dataset.name(error))?;
     Ok(hasher.sums.finalize())
@@ -120,7 +120,7 @@ pub fn attribute(file: &File, attribute: &Attribute) -> Result<Digest> {
 }
 
 /// Computes the digest as [`attribute`] does; `follow` describes the targets of references.
-pub(crate) fn attribute_following(file: &File, attribute: &Attribute, follow: &Follow<'_>) -> Result<Digest> {
+pub fn attribute_following(file: &File, attribute: &Attribute, follow: &Follow<'_>) -> Result<Digest> {
     attribute_of(file, attribute, Some(follow))
 }
 

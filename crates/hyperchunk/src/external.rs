@@ -286,7 +286,8 @@ fn outside(name: &Name) -> Error {
     Error::invalid(format!("it leads to the file `{name}`, outside this file's folder (option `external`)"))
 }
 
-pub(crate) fn refused(name: &Name) -> Error {
+/// Returns the error for a file that must not be opened.
+pub fn refused(name: &Name) -> Error {
     let message =
         format!("it leads to the file `{name}`, and other files must not be opened (option `external`)");
     Error::new(ErrorKind::Invalid, message)

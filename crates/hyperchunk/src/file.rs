@@ -7,8 +7,7 @@ use crate::io::{self, FileView, LocalFile, Locking, Memory, Paged, RemoteOptions
 use crate::object::Object;
 use crate::output::same_file;
 use crate::read::ChunkCache;
-use crate::restructure::Layouts;
-use crate::store::{FileLocation, Store, Stores};
+use crate::storage::{self, FileLocation, FileStorage};
 use crate::torn;
 use crate::walk::Paths;
 use crate::{Error, ErrorKind, Limits, Result};
@@ -54,7 +53,7 @@ pub struct OpenOptions {
     /// The name of the file for the functions of live datasets, in place of its path.
     pub shown_as: Option<PathBuf>,
     /// Reads datasets from their original place, even if another layout would cost less
-    /// ([`crate::restructure`]).
+    /// (`hyperchunk_store::restructure`).
     pub ignore_layouts: bool,
 }
 
@@ -77,7 +76,7 @@ pub enum ExternalPolicy {
 
 impl OpenOptions {
     /// Returns the number of threads that decode.
-    pub(crate) fn thread_count(&self) -> usize {
+    pub fn thread_count(&self) -> usize {
         match self.threads {
             _ if crate::live::is_alone() => 1,
             0 => processors(),
@@ -106,8 +105,7 @@ pub(crate) struct Inner {
     pub(crate) heaps: GlobalHeaps,
     pub(crate) chunks: ChunkCache,
     pub(crate) index: Option<Arc<Index>>,
-    pub(crate) stores: Stores,
-    pub(crate) layouts: Layouts,
+    storage: OnceLock<Arc<dyn FileStorage>>,
     pub(crate) paths: OnceLock<Arc<Paths>>,
     index_state: IndexState,
     /// Set while another program writes it in SWMR mode.
@@ -182,10 +180,12 @@ impl File {
 
     fn of_epoch(source: &Arc<dyn Source>, path: &Path, epoch: u64, options: &OpenOptions) -> Result<Self> {
         let home = FileLocation { path: Some(path), source, external: options.external };
-        let store = Store::open(&home, epoch).map_err(|error| error.file(path.display()))?;
-        let image: Arc<dyn Source> = Arc::new(Memory::new(store.image()));
+        let storage = storage::storage().ok_or_else(storage::unregistered);
+        let opened = storage.and_then(|storage| storage.open_epoch(&home, epoch));
+        let opened = opened.map_err(|error| error.file(path.display()))?;
+        let image: Arc<dyn Source> = Arc::new(Memory::new(opened.image));
         let options = OpenOptions { index: IndexOption::Never, ..options.clone() };
-        let opened = open(image, Some(path.to_owned()), &options, Stores::with(store));
+        let opened = open(image, Some(path.to_owned()), &options, OnceLock::from(opened.storage));
         opened.map_err(|error| error.file(path.display()))
     }
 
@@ -199,7 +199,7 @@ impl File {
         path: Option<PathBuf>,
         options: &OpenOptions,
     ) -> Result<Self> {
-        let opened = rounds::alone(|| open(source, path.clone(), options, Stores::default()));
+        let opened = rounds::alone(|| open(source, path.clone(), options, OnceLock::new()));
         opened.map_err(|error| match path {
             Some(path) => error.file(path.display()),
             None => error,
@@ -230,6 +230,22 @@ impl File {
     #[must_use]
     pub fn size(&self) -> u64 {
         self.0.source.size()
+    }
+
+    /// Returns the source of its bytes.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn source(&self) -> &Arc<dyn Source> {
+        &self.0.source
+    }
+
+    /// Returns the stores and layouts of its datasets, if a storage is registered.
+    pub(crate) fn storage(&self) -> Option<&dyn FileStorage> {
+        if let Some(known) = self.0.storage.get() {
+            return Some(&**known);
+        }
+        let storage = storage::storage()?;
+        Some(&**self.0.storage.get_or_init(|| storage.file()))
     }
 
     /// Returns the options it was opened with.
@@ -353,7 +369,7 @@ impl File {
     }
 
     /// Adds this file's name to an error.
-    pub(crate) fn name(&self, error: Error) -> Error {
+    pub fn name(&self, error: Error) -> Error {
         match &self.0.path {
             Some(path) => error.file(path.display()),
             None => error,
@@ -388,7 +404,7 @@ fn open(
     source: Arc<dyn Source>,
     path: Option<PathBuf>,
     options: &OpenOptions,
-    stores: Stores,
+    storage: OnceLock<Arc<dyn FileStorage>>,
 ) -> Result<File> {
     let limits = &options.limits;
     let name = path.as_deref().and_then(Path::to_str);
@@ -443,8 +459,7 @@ fn open(
         heaps: GlobalHeaps::default(),
         chunks: ChunkCache::default(),
         index,
-        stores,
-        layouts: Layouts::default(),
+        storage,
         paths: OnceLock::new(),
         index_state,
         followed,

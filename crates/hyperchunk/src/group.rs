@@ -2,7 +2,7 @@
 
 use crate::file::File;
 use crate::object::Object;
-use crate::store::BLOCKS;
+use crate::storage::BLOCKS;
 use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::model::{Link, LinkTarget, Name, ObjectKind};
 use hyperchunk_format::parse::group;

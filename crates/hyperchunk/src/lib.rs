@@ -2,6 +2,8 @@
 //!
 //! The path of a read is: path → object header → plan (byte ranges) → fetch → decode on all cores → scatter
 //! into the caller's buffer.
+//!
+//! Datasets of sharded stores are read with the crate `hyperchunk-store`, once it is registered ([`storage`]).
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may fail"))]
 
 pub mod check;
@@ -14,23 +16,21 @@ mod file;
 mod group;
 mod heap;
 pub mod index;
+#[doc(hidden)]
+pub mod internal;
 pub mod io;
 pub mod live;
 pub mod npy;
 mod object;
 pub mod output;
 pub mod pack;
-#[cfg(target_os = "linux")]
-pub mod pool;
 mod prefetch;
-pub mod query;
 mod read;
 mod recent;
 pub mod references;
-pub mod restructure;
 mod room;
 pub mod slabs;
-pub mod store;
+pub mod storage;
 mod survey;
 mod torn;
 pub mod walk;

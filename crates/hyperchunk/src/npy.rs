@@ -86,7 +86,7 @@ impl Element {
 }
 
 /// Returns a NumPy datatype and its description.
-pub(crate) fn describe(datatype: &Datatype, depth: u32) -> Result<(Datatype, String)> {
+pub fn describe(datatype: &Datatype, depth: u32) -> Result<(Datatype, String)> {
     let size = datatype.size;
     let unsupported =
         |what: &str| Err(Error::unsupported(format!("NumPy's plain arrays cannot hold {what}")));

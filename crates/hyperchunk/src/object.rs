@@ -81,7 +81,7 @@ impl Object {
     }
 
     /// Adds the names of this object and its file to an error.
-    pub(crate) fn name(&self, error: Error) -> Error {
+    pub fn name(&self, error: Error) -> Error {
         let error = match &self.path {
             Some(path) => error.object(path),
             None => error,

@@ -61,6 +61,7 @@ fn cannot(error: &std::io::Error) -> Error {
 }
 
 fn checked(path: &Path) -> Result<CheckReport> {
+    hyperchunk_store::register();
     let file = File::open(path, &OpenOptions::default())?;
     let mut bytes = std::fs::File::open(path).map_err(|error| cannot(&error))?;
     let size = bytes.metadata().map_err(|error| cannot(&error))?.len();

@@ -69,6 +69,7 @@ pub fn fix_to(
     let (path, out) = (path.as_ref(), out.as_ref());
     output::accept(out, &[output::Kind::Hdf5, output::Kind::Table])?;
     output::check(out, options.replace, &[path])?;
+    hyperchunk_store::register();
     let file = File::open(path, &OpenOptions::default())?;
     let packing = planned(&file, path, options).map_err(|error| error.file(path.display()))?;
     total(packing.total());
@@ -229,6 +230,7 @@ fn fixed(path: &Path, options: &FixOptions) -> Result<FixReport> {
     if before.is_current() && options.group.is_none() && options.columns.is_none() {
         return Ok(FixReport { checked: before, ..FixReport::default() });
     }
+    hyperchunk_store::register();
     let file = File::open(path, &OpenOptions::default())?;
     let base = file.superblock().base;
     if base < 512 {

@@ -5,8 +5,8 @@ use super::bound::compare_real_to_integer;
 use super::{Comparison, Literal, Nan, Predicate};
 use crate::view::{Table, Zones};
 use hyperchunk::Result;
-use hyperchunk::query::Bounds;
-use hyperchunk::store::Extreme;
+use hyperchunk_store::Extreme;
+use hyperchunk_store::query::Bounds;
 use std::cmp::Ordering;
 use std::ops::Range;
 

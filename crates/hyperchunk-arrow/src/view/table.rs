@@ -131,6 +131,7 @@ impl Table {
     /// # Errors
     /// As [`File::open_url`] and [`Table::from_object`].
     pub fn open(path_or_url: &str, object: &str, options: &TableOptions) -> Result<Self> {
+        hyperchunk_store::register();
         let file = File::open_url(path_or_url, &OpenOptions::default())?;
         let root = file.root()?.named("/");
         let object =

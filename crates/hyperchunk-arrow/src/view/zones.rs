@@ -4,7 +4,8 @@ use super::table::{Column, Inner, Table, named};
 use crate::Result;
 use arrow_schema::DataType;
 use hyperchunk::Dataset;
-use hyperchunk::query::{Bounds, RowZones};
+use hyperchunk_store::query::Queries as _;
+use hyperchunk_store::query::{Bounds, RowZones};
 
 /// Statistics of a table's columns, for each zone of its rows.
 #[derive(Debug, Clone, PartialEq)]

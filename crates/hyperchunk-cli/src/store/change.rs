@@ -5,11 +5,11 @@ use crate::Outcome;
 use crate::progress::bytes;
 use crate::source::StoreOptions;
 use clap::Args;
-use hyperchunk::store::commit::{CommitOptions, CommitReport, DeferredLog};
-use hyperchunk::store::link::Links;
-use hyperchunk::store::vacuum::VacuumOptions;
-use hyperchunk::store::{self, BegunUpload, Session};
 use hyperchunk::write::Sync;
+use hyperchunk_store::admin::vacuum::VacuumOptions;
+use hyperchunk_store::commit::external_links::Links;
+use hyperchunk_store::commit::{CommitOptions, CommitReport, DeferredLog};
+use hyperchunk_store::{BegunUpload, Session};
 use hyperchunk_udf::escape::escape;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -112,7 +112,8 @@ pub(super) fn recover(arguments: &Recover) -> Outcome {
 
 fn commit_with(path: &Path, remote: &StoreOptions, options: &CommitOptions, as_json: bool) -> Outcome {
     let site = remote.site_to_change(path)?;
-    let store::commit::Outcome { made, set_aside, .. } = store::commit::commit_all(&site, options)?;
+    let hyperchunk_store::commit::Outcome { made, set_aside, .. } =
+        hyperchunk_store::commit::commit_all(&site, options)?;
     if options.salvage
         && !as_json
         && let Some(bucket) = site.site().bucket()
@@ -120,7 +121,7 @@ fn commit_with(path: &Path, remote: &StoreOptions, options: &CommitOptions, as_j
         print_uploads(&bucket.uploads()?);
     }
     let Some(made) = made else {
-        let status = store::status::Status::read(&site)?;
+        let status = hyperchunk_store::admin::status::Status::read(&site)?;
         if !status.is_store() {
             return Err(format!("{}: there is no store: no folder {}.d", display(path), display(path)).into());
         }
@@ -260,7 +261,7 @@ pub(super) fn link(arguments: &Link) -> Outcome {
         (_, true) => LinkKind::None,
         _ => LinkKind::Absolute,
     };
-    let links = store::link::link(&arguments.file, names.into(), Sync::Commit)?;
+    let links = hyperchunk_store::commit::external_links::link(&arguments.file, names.into(), Sync::Commit)?;
     if arguments.json {
         say!("{}", links_json(&links));
         return Ok(());
@@ -294,11 +295,15 @@ pub(crate) struct Pack {
 }
 
 pub(super) fn pack(arguments: &Pack) -> Outcome {
-    let mut options = store::pack::PackOptions::default();
+    let mut options = hyperchunk_store::admin::pack::PackOptions::default();
     options.epoch = arguments.epoch;
     options.replace = arguments.overwrite;
     options.threads = arguments.threads;
-    let packed = store::pack::pack(&arguments.remote.site(&arguments.file), &arguments.out, &options)?;
+    let packed = hyperchunk_store::admin::pack::pack(
+        &arguments.remote.site(&arguments.file),
+        &arguments.out,
+        &options,
+    )?;
     if arguments.json {
         say!(
             "{}",
@@ -352,7 +357,10 @@ pub(super) fn vacuum(arguments: &Vacuum) -> Outcome {
     options.grace = Duration::from_secs(arguments.grace);
     options.dry = arguments.dry_run;
     options.uploads = arguments.uploads.map(Duration::from_secs);
-    let done = store::vacuum::vacuum(&arguments.remote.site_to_change(&arguments.file)?, &options)?;
+    let done = hyperchunk_store::admin::vacuum::vacuum(
+        &arguments.remote.site_to_change(&arguments.file)?,
+        &options,
+    )?;
     if arguments.json {
         let files: Vec<String> = done.files.iter().map(|file| file.display().to_string()).collect();
         say!(
@@ -399,10 +407,10 @@ Makes a new epoch with the same contents. The old logs stay for readers of older
 store vacuum`. Afterwards, plain HDF5 can also read datasets that had too many pieces for it.";
 
 pub(super) fn compact(arguments: &Compact) -> Outcome {
-    let mut options = store::compact::CompactOptions::default();
+    let mut options = hyperchunk_store::admin::compact::CompactOptions::default();
     options.memory = arguments.memory;
     options.link = arguments.link.into();
-    let done = store::compact::compact(&arguments.file, &options)?;
+    let done = hyperchunk_store::admin::compact::compact(&arguments.file, &options)?;
     let Some(done) = done else {
         if arguments.json {
             say!("{}", json!({ "epoch": null }));

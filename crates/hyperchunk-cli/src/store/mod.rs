@@ -9,7 +9,7 @@ mod tree;
 
 use crate::Outcome;
 use clap::{Subcommand, ValueEnum};
-use hyperchunk::store::link::Linking;
+use hyperchunk_store::commit::external_links::Linking;
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {

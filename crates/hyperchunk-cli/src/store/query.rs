@@ -7,8 +7,9 @@ use crate::progress::bytes;
 use crate::source::SourceOptions;
 use clap::Args;
 use hyperchunk::Dataset;
-use hyperchunk::query::{Predicate, RankBy, Top, ZoneState, ZoneStats};
-use hyperchunk::store::{Extreme, Slab, Statistics};
+use hyperchunk_store::query::Queries as _;
+use hyperchunk_store::query::{Predicate, RankBy, Top, ZoneState, ZoneStats};
+use hyperchunk_store::{Extreme, Slab, Statistics};
 use hyperchunk_udf::escape::escape;
 use serde_json::{Value, json};
 

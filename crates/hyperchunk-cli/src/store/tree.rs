@@ -3,9 +3,9 @@
 use crate::Outcome;
 use crate::progress::bytes;
 use clap::Args;
-use hyperchunk::store::tree::{self, ExportReport};
 use hyperchunk::write::CreateOptions;
 use hyperchunk::{File, OpenOptions};
+use hyperchunk_store::admin::tree::{self, ExportReport};
 use hyperchunk_udf::escape::escape;
 use serde_json::json;
 use std::path::{Path, PathBuf};

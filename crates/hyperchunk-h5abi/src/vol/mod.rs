@@ -37,6 +37,7 @@ pub const NAME: &CStr = c"hyperchunk";
 /// null.
 pub extern "C" fn plugin_info(caller: usize) -> *const c_void {
     crate::filter::keep_loaded();
+    hyperchunk_store::register();
     let found = std::panic::catch_unwind(|| Library::that_contains(caller).and_then(slot::class_for));
     match found {
         Ok(Ok(class)) => class.cast(),

@@ -5,9 +5,9 @@ use super::{Analysis, attach};
 use crate::to_udf_error;
 use hyperchunk::io::Locking;
 use hyperchunk::select::{Axis, Selection};
-use hyperchunk::store::commit::{CommitOptions, commit};
-use hyperchunk::store::{Definition, KnownStore, LogWriter, Manifest, Slab, Ticket, WriterOptions};
 use hyperchunk::{File, OpenOptions};
+use hyperchunk_store::commit::{CommitOptions, commit};
+use hyperchunk_store::{Definition, KnownStore, LogWriter, Manifest, Slab, Ticket, WriterOptions};
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use std::collections::HashSet;
 use std::ops::Range;
@@ -137,6 +137,7 @@ impl<'a> Backfill<'a> {
         let mut options = OpenOptions::default();
         // The program that commits may have the file open through libhdf5.
         options.locking = Locking::Never;
+        hyperchunk_store::register();
         let file = File::open(&self.path, &options).map_err(convert_error)?;
         let mut bytes = Vec::new();
         for (dataset, slab) in boxes {

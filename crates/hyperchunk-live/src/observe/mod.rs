@@ -15,9 +15,9 @@ pub use make::{AnalysisOptions, backend, make};
 
 use crate::to_engine_error;
 use call::Worker;
-use hyperchunk::store::analysis_values::{Pairs, Rule};
-use hyperchunk::store::observer::{AnalysisId, Observer, WriteEvent};
-use hyperchunk::store::{self, Definition, LogWriter};
+use hyperchunk_store::format::analysis_values::{Pairs, Rule};
+use hyperchunk_store::observe::observer::{AnalysisId, Observer, WriteEvent};
+use hyperchunk_store::{Definition, LogWriter};
 use hyperchunk_udf::audit;
 use hyperchunk_udf::datatype::ElementType;
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
@@ -57,7 +57,7 @@ impl Analysis {
     /// `Invalid` if the record or its signature is invalid; errors of [`Record::parse_analysis`].
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         // The identity precedes the record in a page.
-        if bytes.len() as u64 + 16 > store::MAX_PAGE_BYTES {
+        if bytes.len() as u64 + 16 > hyperchunk_store::MAX_PAGE_BYTES {
             let message = format!("the record of the analysis has {} bytes: more than a page", bytes.len());
             return Err(Error::new(ErrorKind::Limit, message));
         }
@@ -171,9 +171,8 @@ impl Analyses {
     pub fn collect(writer: &LogWriter, given: &[Vec<u8>], include_store: bool) -> Result<Self> {
         let mut all: Vec<RunningAnalysis> = Vec::new();
         let known = match writer.base() {
-            Some(base) => {
-                store::results::analyses(writer.site(), base).map_err(|error| crate::to_udf_error(&error))?
-            }
+            Some(base) => hyperchunk_store::observe::results::analyses(writer.site(), base)
+                .map_err(|error| crate::to_udf_error(&error))?,
             None => Vec::new(),
         };
         for known in &known {
@@ -317,7 +316,7 @@ impl RunningAnalysis {
         &self,
         state: &mut State,
         definition: &Definition,
-        slab: &store::Slab,
+        slab: &hyperchunk_store::Slab,
         bytes: Option<&[u8]>,
     ) -> Result<Option<Pairs>> {
         let Some(bytes) = bytes else {

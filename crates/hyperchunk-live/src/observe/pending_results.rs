@@ -2,9 +2,9 @@
 
 use super::Analysis;
 use hyperchunk::Result;
-use hyperchunk::store::analysis_values::Pairs;
-use hyperchunk::store::observer::{Entry, Findings};
-use hyperchunk::store::{LogWriter, MAX_PAGE_ENTRIES, Slab};
+use hyperchunk_store::format::analysis_values::Pairs;
+use hyperchunk_store::observe::observer::{Entry, Findings};
+use hyperchunk_store::{LogWriter, MAX_PAGE_ENTRIES, Slab};
 
 /// Approximate size in bytes at which a page is written.
 const PAGE_BYTES: usize = 1 << 20;

@@ -1,6 +1,6 @@
 //! Division of a large write into boxes that a function sees at once.
 
-use hyperchunk::store::Slab;
+use hyperchunk_store::Slab;
 
 /// Maximum number of bytes that a function sees at once.
 pub(super) const MAX_CALL_BYTES: u64 = 64 << 20;

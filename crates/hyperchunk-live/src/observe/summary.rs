@@ -2,9 +2,9 @@
 
 use super::{Analysis, merge, split};
 use crate::to_udf_error;
-use hyperchunk::store::analysis_values::Pairs;
-use hyperchunk::store::results::{self, Results, StoreAnalysis};
-use hyperchunk::store::{AnalysisId, Definition, Manifest, Slab};
+use hyperchunk_store::format::analysis_values::Pairs;
+use hyperchunk_store::observe::results::{self, Results, StoreAnalysis};
+use hyperchunk_store::{AnalysisId, Definition, Manifest, Slab};
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use std::collections::HashSet;
 use std::path::Path;

@@ -297,7 +297,7 @@ fn elsewhere(found: &SurveyReport, all: &mut Vec<Finding>) {
         let datasets = found.datasets.iter().filter(|dataset| test(dataset));
         datasets.map(|dataset| found.path(dataset.object)).collect()
     };
-    let marked = |files: &[_]| crate::store::Marker::from_external_files(files).is_some();
+    let marked = |files: &[_]| crate::storage::Marker::from_external_files(files).is_some();
     let external = paths(&|dataset| !dataset.header.external.is_empty() && !marked(&dataset.header.external));
     let sharded = paths(&|dataset| marked(&dataset.header.external));
     let virtuals = paths(&|dataset| matches!(dataset.header.layout, Layout::Virtual { .. }));

@@ -10,7 +10,7 @@ use std::io::Read as _;
 use std::ops::Range;
 
 /// Size of the header: signature, version, flags, the head's length, the whole length, a digest.
-pub(crate) const HEADER_BYTES: usize = 8 + 2 + 2 + 4 + 8 + 32;
+pub const HEADER_BYTES: usize = 8 + 2 + 2 + 4 + 8 + 32;
 
 /// Maximum size in bytes of such a file.
 const MAX_FILE_BYTES: u64 = 4 << 30;
@@ -18,22 +18,21 @@ const MAX_FILE_BYTES: u64 = 4 << 30;
 const FIRST_READ_BYTES: usize = 64 << 10;
 
 /// A kind of file in this format.
-pub(crate) struct Frame {
-    pub(crate) signature: &'static [u8; 8],
-    pub(crate) version: u16,
+#[derive(Debug)]
+pub struct Frame {
+    /// First bytes of a file.
+    pub signature: &'static [u8; 8],
+    /// Version of the format.
+    pub version: u16,
     /// Its name for messages: `index`.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// Its name with the article, for messages: `an index`.
-    pub(crate) one: &'static str,
+    pub one: &'static str,
 }
 
 impl Frame {
     /// Assembles the bytes of a file.
-    pub(crate) fn wrap<'a>(
-        &self,
-        head: &[u8],
-        sections: impl Iterator<Item = &'a [u8]> + Clone,
-    ) -> Result<Vec<u8>> {
+    pub fn wrap<'a>(&self, head: &[u8], sections: impl Iterator<Item = &'a [u8]> + Clone) -> Result<Vec<u8>> {
         let length =
             u32::try_from(head.len()).map_err(|_| Error::limit("more datasets than there is room for"))?;
         let whole = HEADER_BYTES + head.len() + sections.clone().map(<[u8]>::len).sum::<usize>();
@@ -52,7 +51,7 @@ impl Frame {
 
     /// Reads a file from its start. Memory is allocated only as far as first its header and then its digest
     /// justify.
-    pub(crate) fn read(&self, source: &dyn Source) -> Result<Vec<u8>> {
+    pub fn read(&self, source: &dyn Source) -> Result<Vec<u8>> {
         let size = source.size();
         if size > MAX_FILE_BYTES {
             return Err(Error::limit(format!("{} of more than {MAX_FILE_BYTES} bytes", self.one)));
@@ -104,7 +103,7 @@ impl Frame {
     }
 
     /// Returns the head of a file. The sections follow it.
-    pub(crate) fn head<'a>(&self, bytes: &'a [u8]) -> Result<&'a [u8]> {
+    pub fn head<'a>(&self, bytes: &'a [u8]) -> Result<&'a [u8]> {
         self.parse_head(bytes, bytes.len() as u64)
     }
 
@@ -121,14 +120,14 @@ impl Frame {
 }
 
 /// Appends the identity of the described file.
-pub(crate) fn put_identity(head: &mut Vec<u8>, identity: &Identity) {
+pub fn put_identity(head: &mut Vec<u8>, identity: &Identity) {
     put(head, identity.size);
     put(head, identity.version.len() as u64);
     head.extend_from_slice(identity.version.as_bytes());
 }
 
 /// Reads the identity of the described file; its version has at most `longest` bytes.
-pub(crate) fn take_identity(cursor: &mut Cursor<'_>, longest: u64) -> Result<Identity> {
+pub fn take_identity(cursor: &mut Cursor<'_>, longest: u64) -> Result<Identity> {
     let (size, length) = (take(cursor)?, take(cursor)?);
     let length = usize::try_from(length).ok().filter(|_| length <= longest);
     let version = cursor.take(length.ok_or_else(|| cursor.error("a version of too many bytes".into()))?)?;
@@ -138,7 +137,7 @@ pub(crate) fn take_identity(cursor: &mut Cursor<'_>, longest: u64) -> Result<Ide
 }
 
 /// Compresses the bytes of a section, with a checksum.
-pub(crate) fn pack(bytes: &[u8], level: i32) -> Result<Vec<u8>> {
+pub fn pack(bytes: &[u8], level: i32) -> Result<Vec<u8>> {
     let pack = || {
         let mut compressor = zstd::bulk::Compressor::new(level)?;
         compressor.include_checksum(true)?;
@@ -147,17 +146,19 @@ pub(crate) fn pack(bytes: &[u8], level: i32) -> Result<Vec<u8>> {
     pack().map_err(|error: std::io::Error| Error::new(ErrorKind::Io, format!("zstd: {error}")))
 }
 
-/// A section's location, and its uncompressed size in bytes.
+/// Location of a section.
 #[derive(Debug)]
-pub(crate) struct SectionLocation {
-    pub(crate) place: Range<usize>,
-    pub(crate) length: u64,
+pub struct SectionLocation {
+    /// Range of bytes in the file.
+    pub place: Range<usize>,
+    /// Uncompressed size in bytes.
+    pub length: u64,
 }
 
 impl SectionLocation {
     /// Reads a section's two sizes. The section starts at `at`, where the one before ends, and must end by
     /// `whole`.
-    pub(crate) fn take(cursor: &mut Cursor<'_>, at: &mut usize, whole: usize) -> Result<Self> {
+    pub fn take(cursor: &mut Cursor<'_>, at: &mut usize, whole: usize) -> Result<Self> {
         let (packed, length) = (take(cursor)?, take(cursor)?);
         let end = usize::try_from(packed).ok().and_then(|packed| at.checked_add(packed));
         let Some(end) = end.filter(|end| *end <= whole) else {
@@ -169,7 +170,7 @@ impl SectionLocation {
     }
 
     /// Decompresses the section, to at most `most` bytes.
-    pub(crate) fn unpack(&self, name: &'static str, bytes: &[u8], most: u64) -> Result<Vec<u8>> {
+    pub fn unpack(&self, name: &'static str, bytes: &[u8], most: u64) -> Result<Vec<u8>> {
         let damaged = |message: String| Error::corrupt(message).within(name).at(self.place.start as u64);
         if self.length > most {
             return Err(damaged(format!("a section of {} bytes, more than {most}", self.length)));

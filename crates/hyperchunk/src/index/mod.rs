@@ -5,7 +5,7 @@
 mod build;
 pub(crate) mod frame;
 mod layout;
-mod packed;
+pub(crate) mod packed;
 mod view;
 
 pub use build::{DatasetChunks, NewIndex, Tables};
@@ -70,14 +70,14 @@ const CONTENTS: &str = ";contents:";
 
 impl Identity {
     /// The same with a digest of the file's contents.
-    pub(crate) fn with_contents(mut self, digest: &str) -> Self {
+    pub fn with_contents(mut self, digest: &str) -> Self {
         self.version.push_str(CONTENTS);
         self.version.push_str(digest);
         self
     }
 
     /// The version and the digest of the contents, if there is one.
-    pub(crate) fn parts(&self) -> (&str, Option<&str>) {
+    pub fn parts(&self) -> (&str, Option<&str>) {
         match self.version.split_once(CONTENTS) {
             Some((version, digest)) => (version, Some(digest)),
             None => (&self.version, None),
@@ -403,7 +403,7 @@ fn in_cache(name: &str, source: &dyn Source) -> Option<PathBuf> {
 ///
 /// # Errors
 /// As [`Trust::open`].
-pub(crate) fn open_cached(path: &Path) -> Result<Option<LocalFile>> {
+pub fn open_cached(path: &Path) -> Result<Option<LocalFile>> {
     if !Trust::cache(path.parent().unwrap_or(Path::new(".")))? {
         return Ok(None);
     }

@@ -14,7 +14,7 @@ const SIZES_FLAG: u8 = 2;
 const MASKS_FLAG: u8 = 4;
 
 /// Appends a number as a varint: seven bits a byte, the lowest first.
-pub(crate) fn put(to: &mut Vec<u8>, mut number: u64) {
+pub fn put(to: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         to.push(number.to_le_bytes()[0] | 0x80);
         number >>= 7;
@@ -23,7 +23,7 @@ pub(crate) fn put(to: &mut Vec<u8>, mut number: u64) {
 }
 
 /// Reads a number that [`put`] wrote.
-pub(crate) fn take(cursor: &mut Cursor<'_>) -> Result<u64> {
+pub fn take(cursor: &mut Cursor<'_>) -> Result<u64> {
     let mut number = 0_u64;
     for shift in (0..64).step_by(7) {
         let byte = cursor.u8()?;

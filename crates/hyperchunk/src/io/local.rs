@@ -178,7 +178,7 @@ fn version(metadata: &Metadata) -> Option<String> {
 }
 
 /// Returns the file's current size and version: it may have been written to since it was opened.
-pub(crate) fn now(file: &File) -> Option<(u64, String)> {
+pub fn now(file: &File) -> Option<(u64, String)> {
     let metadata = file.metadata().ok()?;
     Some((metadata.len(), version(&metadata)?))
 }

@@ -28,7 +28,7 @@ pub use blocks::set_metadata_cache_bytes;
 pub(crate) use blocks::{NEAR, metadata_cache_bytes, structure_requests};
 pub use interrupt::{Ask, current_interrupt, is_wanted as is_interrupted, set_interrupt, with_interrupt};
 pub use local::LocalFile;
-pub(crate) use local::now;
+pub use local::now;
 pub use lock::Locking;
 pub(crate) use lock::{ExclusiveLock, Lock, check_unwritten};
 pub use memory::Memory;
@@ -60,11 +60,7 @@ pub fn open(name: &str, options: &RemoteOptions) -> Result<Arc<dyn Source>> {
 ///
 /// # Errors
 /// As [`open`]; Exists if the object exists and may not be replaced.
-pub(crate) fn start_upload(
-    url: &str,
-    options: &RemoteOptions,
-    replace: bool,
-) -> Result<Arc<dyn upload::Upload>> {
+pub fn start_upload(url: &str, options: &RemoteOptions, replace: bool) -> Result<Arc<dyn upload::Upload>> {
     object_store::start_upload(url, options, replace)
 }
 
@@ -72,7 +68,7 @@ pub(crate) fn start_upload(
 ///
 /// # Errors
 /// As [`open`]; Unsupported for web servers.
-pub(crate) fn list(url: &str, options: &RemoteOptions) -> Result<Vec<upload::Listed>> {
+pub fn list(url: &str, options: &RemoteOptions) -> Result<Vec<upload::Listed>> {
     object_store::list(url, options)
 }
 
@@ -80,7 +76,7 @@ pub(crate) fn list(url: &str, options: &RemoteOptions) -> Result<Vec<upload::Lis
 ///
 /// # Errors
 /// As [`list`].
-pub(crate) fn put(url: &str, options: &RemoteOptions, bytes: Vec<u8>) -> Result<()> {
+pub fn put(url: &str, options: &RemoteOptions, bytes: Vec<u8>) -> Result<()> {
     object_store::put(url, options, bytes)
 }
 
@@ -88,7 +84,7 @@ pub(crate) fn put(url: &str, options: &RemoteOptions, bytes: Vec<u8>) -> Result<
 ///
 /// # Errors
 /// As [`list`]; Unsupported if the store cannot check this condition.
-pub(crate) fn put_new(url: &str, options: &RemoteOptions, bytes: Vec<u8>) -> Result<upload::Made> {
+pub fn put_new(url: &str, options: &RemoteOptions, bytes: Vec<u8>) -> Result<upload::Made> {
     object_store::put_new(url, options, bytes)
 }
 
@@ -96,7 +92,7 @@ pub(crate) fn put_new(url: &str, options: &RemoteOptions, bytes: Vec<u8>) -> Res
 ///
 /// # Errors
 /// As [`list`].
-pub(crate) fn delete(url: &str, options: &RemoteOptions) -> Result<()> {
+pub fn delete(url: &str, options: &RemoteOptions) -> Result<()> {
     object_store::delete(url, options)
 }
 
@@ -104,7 +100,7 @@ pub(crate) fn delete(url: &str, options: &RemoteOptions) -> Result<()> {
 ///
 /// # Errors
 /// As [`list`].
-pub(crate) fn abort_upload(url: &str, options: &RemoteOptions, id: &str) -> Result<()> {
+pub fn abort_upload(url: &str, options: &RemoteOptions, id: &str) -> Result<()> {
     object_store::abort_upload(url, options, id)
 }
 
@@ -120,7 +116,7 @@ pub(crate) fn open_known(
 }
 
 /// Returns the path that a name stands for, if it names a local file.
-pub(crate) fn local_path(name: &str) -> Option<PathBuf> {
+pub fn local_path(name: &str) -> Option<PathBuf> {
     let Some((scheme, rest)) = name.split_once("://") else { return Some(name.into()) };
     let is_scheme = scheme.bytes().enumerate().all(|(place, byte)| {
         byte.is_ascii_alphabetic() || (place > 0 && (byte.is_ascii_digit() || b"+-.".contains(&byte)))
@@ -133,7 +129,7 @@ pub(crate) fn local_path(name: &str) -> Option<PathBuf> {
 }
 
 /// Returns a name for messages, without the user, password and signature that a web server's URL may hold.
-pub(crate) fn without_secrets(name: &str) -> String {
+pub fn without_secrets(name: &str) -> String {
     let Some((scheme, rest)) = name.split_once("://").filter(|_| local_path(name).is_none()) else {
         return name.to_owned();
     };
@@ -209,12 +205,12 @@ pub trait Source: Send + Sync + std::fmt::Debug {
 }
 
 /// Decodes a percent-encoded part of a URL.
-pub(crate) fn percent_decoded(part: &str) -> Option<String> {
+pub fn percent_decoded(part: &str) -> Option<String> {
     percent::decode(part)
 }
 
 /// Returns the error for a read past the end of the file.
-pub(crate) fn ends_before(size: u64, offset: u64, length: usize) -> crate::Error {
+pub fn ends_before(size: u64, offset: u64, length: usize) -> crate::Error {
     let message = format!("the file ends at byte {size}, before the {length} bytes that should be here");
     crate::Error::new(crate::ErrorKind::Truncated, message).at(offset)
 }

@@ -3,18 +3,30 @@
 use std::fs::File;
 use std::io;
 
+/// Writes all bytes at an offset.
+///
+/// # Errors
+/// Errors of the system.
 #[cfg(unix)]
-pub(crate) fn write_all_at(file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
+pub fn write_all_at(file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
     std::os::unix::fs::FileExt::write_all_at(file, bytes, offset)
 }
 
+/// Fills a buffer with the bytes at an offset.
+///
+/// # Errors
+/// Errors of the system; UnexpectedEof if the file is shorter.
 #[cfg(unix)]
-pub(crate) fn read_exact_at(file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+pub fn read_exact_at(file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
     std::os::unix::fs::FileExt::read_exact_at(file, buffer, offset)
 }
 
+/// Writes all bytes at an offset.
+///
+/// # Errors
+/// Errors of the system.
 #[cfg(windows)]
-pub(crate) fn write_all_at(file: &File, mut offset: u64, mut bytes: &[u8]) -> io::Result<()> {
+pub fn write_all_at(file: &File, mut offset: u64, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         let count = std::os::windows::fs::FileExt::seek_write(file, bytes, offset)?;
         if count == 0 {
@@ -26,8 +38,12 @@ pub(crate) fn write_all_at(file: &File, mut offset: u64, mut bytes: &[u8]) -> io
     Ok(())
 }
 
+/// Fills a buffer with the bytes at an offset.
+///
+/// # Errors
+/// Errors of the system; UnexpectedEof if the file is shorter.
 #[cfg(windows)]
-pub(crate) fn read_exact_at(file: &File, mut offset: u64, mut buffer: &mut [u8]) -> io::Result<()> {
+pub fn read_exact_at(file: &File, mut offset: u64, mut buffer: &mut [u8]) -> io::Result<()> {
     while !buffer.is_empty() {
         let count = std::os::windows::fs::FileExt::seek_read(file, buffer, offset)?;
         if count == 0 {

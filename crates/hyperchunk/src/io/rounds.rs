@@ -152,7 +152,7 @@ pub(crate) fn growing<J, T>(
 }
 
 /// Runs `work` outside this thread's round, so that it fetches its bytes by itself.
-pub(crate) fn alone<T>(work: impl FnOnce() -> T) -> T {
+pub fn alone<T>(work: impl FnOnce() -> T) -> T {
     struct Restore(Option<Round>);
     impl Drop for Restore {
         fn drop(&mut self) {

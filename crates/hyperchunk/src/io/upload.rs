@@ -5,10 +5,10 @@ use std::fmt::Debug;
 use std::time::SystemTime;
 
 /// Callback, called on any thread, with the result of storing a part.
-pub(crate) type Done = Box<dyn FnOnce(Result<()>) + Send>;
+pub type Done = Box<dyn FnOnce(Result<()>) + Send>;
 
 /// An object that is being written. It appears when it is completed, and not before.
-pub(crate) trait Upload: Send + Sync + Debug {
+pub trait Upload: Send + Sync + Debug {
     /// Starts to send a part.
     fn send(&self, number: usize, bytes: Vec<u8>, done: Done);
 
@@ -38,19 +38,18 @@ pub struct Stored {
 
 /// An entry of a list of objects.
 #[derive(Debug, Clone)]
-pub(crate) struct Listed {
+pub struct Listed {
     /// Its name relative to the listed prefix.
-    pub(crate) name: String,
+    pub name: String,
     /// Its size in bytes.
-    pub(crate) size: u64,
+    pub size: u64,
     /// Its time of writing, by the store's clock.
-    pub(crate) modified: SystemTime,
+    pub modified: SystemTime,
 }
 
 /// Outcome of a conditional write of a new object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(not(feature = "cloud"), expect(dead_code, reason = "without object stores there is none"))]
-pub(crate) enum Made {
+pub enum Made {
     /// The object was created.
     New,
     /// An object of that name exists.

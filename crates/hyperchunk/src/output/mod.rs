@@ -23,7 +23,7 @@ pub use folder::{Entry, Folder};
 pub use suffix::{Kind, accept, accept_folder, choose, known};
 
 use crate::io::local::EXISTS;
-use crate::store::WriterId;
+use crate::storage::random_name;
 use crate::{Error, ErrorKind, Result, companion};
 use hyperchunk_format::printable::escape;
 use std::ffi::{OsStr, OsString};
@@ -69,7 +69,7 @@ fn beside(name: &OsStr, suffix: &str) -> OsString {
     }
     #[cfg(not(unix))]
     temporary.push(name);
-    temporary.push(format!(".{}.{suffix}", WriterId::new()));
+    temporary.push(format!(".{}.{suffix}", random_name()));
     temporary
 }
 

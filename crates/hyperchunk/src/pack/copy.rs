@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Numbers of pieces copied as stored, and of pieces rewritten.
 #[derive(Debug, Default)]
-pub(crate) struct CopyCounts {
+pub struct CopyCounts {
     pub(crate) as_they_are: u64,
     pub(crate) anew: u64,
 }
@@ -33,7 +33,7 @@ struct DatasetPair<'a> {
 }
 
 /// Copies the data of all datasets.
-pub(crate) fn copy(
+pub fn copy(
     packing: &PackPlan,
     writer: &Writer,
     made: &CreatedObjects,
@@ -189,7 +189,7 @@ fn read<'b>(dataset: &Dataset, chunks: &[Chunk], buffer: &'b mut Vec<u8>) -> Res
 }
 
 /// Copies the elements of a selection of one dataset.
-pub(crate) fn copy_choice(
+pub fn copy_choice(
     packing: &PackPlan,
     writer: &Writer,
     made: &CreatedObjects,

@@ -12,30 +12,38 @@ const MAX_DEPTH: usize = 1024;
 
 /// An object of a source.
 #[derive(Debug)]
-pub(crate) struct Item {
+pub struct Item {
     /// The number of its source.
-    pub(crate) input: usize,
-    pub(crate) object: Object,
-    pub(crate) dataset: Option<Dataset>,
+    pub input: usize,
+    /// The object.
+    pub object: Object,
+    /// Its dataset, if it is one.
+    pub dataset: Option<Dataset>,
     /// The path by which it was found first, in its source.
-    pub(crate) path: Vec<u8>,
+    pub path: Vec<u8>,
     /// A group's links, in the order in which they are made.
-    pub(crate) links: Vec<Link>,
+    pub links: Vec<Link>,
 }
 
 /// All objects of all sources: each source's root group first, and groups before their members.
 #[derive(Debug)]
-pub(crate) struct Contents {
-    pub(crate) inputs: Vec<Input>,
-    pub(crate) items: Vec<Item>,
+pub struct Contents {
+    /// The sources.
+    pub inputs: Vec<Input>,
+    /// The objects.
+    pub items: Vec<Item>,
     /// The item of each source's root.
-    pub(crate) roots: Vec<usize>,
+    pub roots: Vec<usize>,
     /// For each source, items by address.
     places: Vec<HashMap<u64, usize>>,
 }
 
 impl Contents {
-    pub(crate) fn list(inputs: Vec<Input>) -> Result<Self> {
+    /// Lists the objects of all sources.
+    ///
+    /// # Errors
+    /// Errors of reading them.
+    pub fn list(inputs: Vec<Input>) -> Result<Self> {
         let places = vec![HashMap::new(); inputs.len()];
         let mut contents = Self { inputs, items: Vec::new(), roots: Vec::new(), places };
         for input in 0..contents.inputs.len() {
@@ -108,12 +116,12 @@ impl Contents {
     }
 
     /// Returns the item at an address of a source.
-    pub(crate) fn find(&self, input: usize, address: u64) -> Option<usize> {
+    pub fn find(&self, input: usize, address: u64) -> Option<usize> {
         self.places.get(input)?.get(&address).copied()
     }
 
     /// Iterates over the objects of a source, with their addresses, in no order.
-    pub(crate) fn input_objects(&self, input: usize) -> impl Iterator<Item = (u64, usize)> + '_ {
+    pub fn input_objects(&self, input: usize) -> impl Iterator<Item = (u64, usize)> + '_ {
         self.places.get(input).into_iter().flatten().map(|(address, item)| (*address, *item))
     }
 

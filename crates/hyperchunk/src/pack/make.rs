@@ -10,16 +10,19 @@ use hyperchunk_format::model::{
 };
 use std::collections::HashMap;
 
-/// The created objects: for each item its object in the new file, if there is one, and its dataset.
-pub(crate) struct CreatedObjects {
-    pub(crate) nodes: Vec<Option<NodeId>>,
-    pub(crate) datasets: Vec<Option<DatasetWriter>>,
+/// The objects of the new file, by item.
+#[derive(Debug)]
+pub struct CreatedObjects {
+    /// The object of each item, if there is one.
+    pub nodes: Vec<Option<NodeId>>,
+    /// The dataset of each item, if it is one.
+    pub datasets: Vec<Option<DatasetWriter>>,
     pub(super) attributes: u64,
 }
 
 impl CreatedObjects {
     /// Creates an empty list for this number of items.
-    pub(crate) fn new(items: usize) -> Self {
+    pub fn new(items: usize) -> Self {
         Self { nodes: vec![None; items], datasets: vec![None; items], attributes: 0 }
     }
 
@@ -29,7 +32,7 @@ impl CreatedObjects {
     }
 
     /// Returns the address in the new file of an object, given its address in a source.
-    pub(crate) fn address(
+    pub fn address(
         &self,
         packing: &PackPlan,
         writer: &Writer,
@@ -88,7 +91,7 @@ pub(super) fn make(packing: &PackPlan, writer: &Writer) -> Result<CreatedObjects
 }
 
 /// Returns whether the order of the item's attributes is tracked.
-pub(crate) fn tracked(item: &Item) -> bool {
+pub fn tracked(item: &Item) -> bool {
     item.object.header().attribute_order_tracked
 }
 
@@ -123,7 +126,7 @@ fn root(
 }
 
 /// Makes the dataset of an item as planned, without its data and without a name.
-pub(crate) fn make_dataset(
+pub fn make_dataset(
     packing: &PackPlan,
     writer: &Writer,
     made: &CreatedObjects,
@@ -227,7 +230,7 @@ fn attributes(
 
 /// Translates an attribute of an item for the new file, including its references. With `detaches`, a list
 /// of dimension scales loses the missing ones.
-pub(crate) fn attribute(
+pub fn attribute(
     packing: &PackPlan,
     writer: &Writer,
     made: &CreatedObjects,

@@ -153,10 +153,14 @@ pub struct PackReport {
 /// A planned pack.
 #[derive(Debug)]
 pub struct PackPlan {
-    pub(crate) contents: Contents,
-    pub(crate) plans: Vec<Option<Plan>>,
-    pub(crate) options: PackOptions,
-    pub(crate) oldest: LibVersion,
+    #[doc(hidden)]
+    pub contents: Contents,
+    #[doc(hidden)]
+    pub plans: Vec<Option<Plan>>,
+    #[doc(hidden)]
+    pub options: PackOptions,
+    #[doc(hidden)]
+    pub oldest: LibVersion,
 }
 
 impl PackPlan {

@@ -4,7 +4,7 @@ use super::list::{Contents, Item};
 use super::shape::good_chunk;
 use super::translate::Translation;
 use super::{Chunking, Filtering, PackOptions, filters};
-use crate::store::Marker;
+use crate::storage::Marker;
 use crate::write::NewLayout;
 use crate::{Dataset, Error, Result};
 use hyperchunk_format::codec::{self, Target};
@@ -21,7 +21,7 @@ const MAX_COMPACT_BYTES: u64 = 65_520;
 
 /// Storage plan of a dataset.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub struct Plan {
     pub(crate) translation: Translation,
     pub(crate) dataspace: Dataspace,
     pub(crate) layout: NewLayout,
@@ -33,7 +33,7 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// Returns the oldest release that knows its layout.
-    pub(crate) fn oldest(&self) -> LibVersion {
+    pub fn oldest(&self) -> LibVersion {
         match &self.layout {
             NewLayout::Chunked(chunk) => {
                 let size = self.translation.datatype.size;
@@ -95,7 +95,7 @@ pub(super) fn plan(contents: &Contents, options: &PackOptions) -> Result<(Vec<Op
 }
 
 /// Returns the oldest release that has a type.
-pub(crate) fn needed(datatype: &Datatype) -> Result<LibVersion> {
+pub fn needed(datatype: &Datatype) -> Result<LibVersion> {
     let ages = [LibVersion::V18, LibVersion::V110];
     let able = |age: &LibVersion| message::datatype::encode(datatype, *age).is_ok();
     match ages.into_iter().find(able) {
@@ -119,7 +119,7 @@ fn rules_by_item<'o, T>(contents: &Contents, rules: &'o [(String, T)]) -> Result
 }
 
 /// Plans one dataset.
-pub(crate) fn dataset_plan(
+pub fn dataset_plan(
     contents: &Contents,
     item: &Item,
     dataset: &Dataset,
@@ -141,7 +141,7 @@ pub(crate) fn dataset_plan(
         return Ok(elsewhere(header, NewLayout::External(dataset.external().to_vec())));
     }
     // The blocks of a store are not copied: they are read here, since the new file has no folder of logs.
-    let embed = embed || Marker::from_dataset(dataset).is_some();
+    let embed = embed || dataset.store().is_some() || Marker::from_dataset(dataset).is_some();
     if !embed && matches!(dataset.layout(), Layout::Virtual { .. }) {
         return Ok(elsewhere(header, NewLayout::Virtual(mappings(contents, item.input, dataset))));
     }
@@ -238,7 +238,7 @@ fn choose_chunk(
 }
 
 /// Returns whether no data were ever written to it.
-pub(crate) fn is_empty(dataset: &Dataset) -> Result<bool> {
+pub fn is_empty(dataset: &Dataset) -> Result<bool> {
     Ok(match dataset.layout() {
         _ if !dataset.external().is_empty() => false,
         _ if dataset.store().is_some() => dataset.pieces() == Some(0),

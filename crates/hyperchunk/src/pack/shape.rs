@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 const TARGET_CHUNK_BYTES: u64 = 1 << 20;
 
 /// Returns a good chunk shape for a dataset of this extent.
-pub(crate) fn good_chunk(dims: &[u64], size: u64) -> Vec<u64> {
+pub fn good_chunk(dims: &[u64], size: u64) -> Vec<u64> {
     // An axis of length 0 will grow.
     let mut chunk: Vec<u64> = dims.iter().map(|dim| if *dim == 0 { 1024 } else { *dim }).collect();
     let most = (TARGET_CHUNK_BYTES / size.max(1)).max(1);

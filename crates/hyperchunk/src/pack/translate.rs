@@ -13,9 +13,9 @@ const ADDRESS_BYTES: usize = 8;
 
 /// Conversion of a source's elements to the new file's.
 #[derive(Debug, Clone)]
-pub(crate) struct Translation {
+pub struct Translation {
     /// Their type in the new file.
-    pub(crate) datatype: Datatype,
+    pub datatype: Datatype,
     form: ElementForm,
     /// The size of an element in the source.
     size: usize,
@@ -53,7 +53,7 @@ struct Part {
 }
 
 /// Returns whether an object reference is null or undefined.
-pub(crate) fn is_null_reference(reference: &[u8]) -> bool {
+pub fn is_null_reference(reference: &[u8]) -> bool {
     [0, 255].iter().any(|byte| reference.iter().all(|other| other == byte))
 }
 
@@ -62,7 +62,11 @@ fn narrow(size: u64) -> Result<usize> {
 }
 
 impl Translation {
-    pub(crate) fn new(datatype: &Datatype, sizes: Sizes) -> Result<Self> {
+    /// Plans the translation of elements of a datatype.
+    ///
+    /// # Errors
+    /// Unsupported or Limit for elements that cannot be translated.
+    pub fn new(datatype: &Datatype, sizes: Sizes) -> Result<Self> {
         let size = narrow(datatype.size)?;
         let same = |form| Self { datatype: datatype.clone(), form, size };
         if !datatype.has_vlen() && !datatype.has_reference() {

@@ -258,7 +258,7 @@ fn stored_parts(old: &Dataset, copy: &Dataset) -> Result<Option<Vec<Selection>>>
 }
 
 /// Compares the stored bytes: live datasets are not computed.
-pub(crate) fn compare_chunks(old: &Dataset, copy: &Dataset) -> Result<()> {
+pub fn compare_chunks(old: &Dataset, copy: &Dataset) -> Result<()> {
     let copies = copy.chunks()?;
     let olds = old.chunks()?;
     // The library's own filters have no names in new files.

@@ -77,7 +77,7 @@ impl Dataset {
     fn find_live_box(&self, choice: &Selection) -> Result<Option<StoredBox>> {
         choice.check(self.dims())?;
         let (Some(_), Layout::Chunked(chunked)) = (self.evaluator()?, self.layout()) else { return Ok(None) };
-        if self.object().file().0.layouts.cheapest(self, choice).is_some() {
+        if self.layout_for(choice).is_some() {
             return Ok(None);
         }
         let Some(wanted) = ranges(choice, self.dims()) else { return Ok(None) };
@@ -185,7 +185,7 @@ impl Dataset {
         let elsewhere = self.0.sharded.is_some()
             || self.evaluator()?.is_some()
             || !self.external().is_empty()
-            || self.object().file().0.layouts.cheapest(self, choice).is_some();
+            || self.layout_for(choice).is_some();
         let source = &self.object().file().0.source;
         let remote = source.remote().is_some();
         if elsewhere || source.file().is_none() && !remote {

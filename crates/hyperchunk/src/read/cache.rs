@@ -17,7 +17,7 @@ static FILES: AtomicU64 = AtomicU64::new(0);
 
 /// The cached chunks of a file.
 #[derive(Debug)]
-pub(crate) struct ChunkCache {
+pub struct ChunkCache {
     file: u64,
 }
 
@@ -29,7 +29,7 @@ impl Default for ChunkCache {
 
 impl ChunkCache {
     /// Returns whether chunks of this size are cached.
-    pub(crate) fn takes(bytes: usize) -> bool {
+    pub fn takes(bytes: usize) -> bool {
         bytes <= LARGEST
     }
 
@@ -39,12 +39,13 @@ impl ChunkCache {
     }
 
     /// Returns a chunk, by the addresses of dataset and chunk.
-    pub(crate) fn get(&self, (dataset, chunk): (u64, u64)) -> Option<Arc<[u8]>> {
+    pub fn get(&self, (dataset, chunk): (u64, u64)) -> Option<Arc<[u8]>> {
         let mut chunks = CHUNKS.lock().unwrap_or_else(PoisonError::into_inner);
         chunks.get(&(self.file, dataset, chunk), KEPT)
     }
 
-    pub(crate) fn insert(&self, (dataset, chunk): (u64, u64), bytes: &[u8]) {
+    /// Adds a chunk, by the addresses of dataset and chunk.
+    pub fn insert(&self, (dataset, chunk): (u64, u64), bytes: &[u8]) {
         let bytes = Arc::from(bytes);
         let mut chunks = CHUNKS.lock().unwrap_or_else(PoisonError::into_inner);
         chunks.insert((self.file, dataset, chunk), bytes, KEPT);

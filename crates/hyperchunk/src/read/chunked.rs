@@ -50,7 +50,7 @@ pub(super) fn read(
         };
         if sparse {
             // SAFETY: this thread is alone.
-            unsafe { output.fill(0, output.len(), reading.fill.as_deref()) }?;
+            unsafe { output.fill(0, output.count(), reading.fill.as_deref()) }?;
             let jobs = table.places().map(|place| jobs.piece_in_chunk(place));
             return spread(threads, jobs, Scratch::default, |scratch, piece| {
                 piece?.map_or(Ok(()), |piece| read(scratch, piece))
@@ -169,7 +169,7 @@ impl<'a> Reading<'a> {
             };
             if sparse {
                 // SAFETY: this thread is alone.
-                unsafe { self.output.fill(0, self.output.len(), self.fill.as_deref()) }?;
+                unsafe { self.output.fill(0, self.output.count(), self.fill.as_deref()) }?;
                 return table
                     .places()
                     .try_for_each(|place| jobs.piece_in_chunk(place)?.map_or(Ok(()), &mut add));

@@ -15,24 +15,32 @@ use std::thread::ScopedJoinHandle;
 
 /// Buffers that a thread reuses from part to part.
 #[derive(Default)]
-pub(crate) struct Scratch {
-    pub(crate) stored: Vec<u8>,
-    pub(crate) decoder: Decoder,
-    pub(crate) gathered: Vec<u8>,
+#[expect(missing_debug_implementations, reason = "a decoder has none")]
+pub struct Scratch {
+    /// Stored bytes.
+    pub stored: Vec<u8>,
+    /// Decoder of chunks.
+    pub decoder: Decoder,
+    /// Elements brought together.
+    pub gathered: Vec<u8>,
 }
 
 /// Work to do with the bytes of a part.
 pub(crate) type Work<'a> = Box<dyn Fn(&[u8], &mut Scratch) -> Result<()> + Send + Sync + 'a>;
 
 /// A part of a file that is needed, and the work to do with it.
-pub(crate) struct Part<'a> {
-    pub(crate) range: Range<u64>,
-    pub(crate) work: Work<'a>,
+#[expect(missing_debug_implementations, reason = "work is a closure")]
+pub struct Part<'a> {
+    /// Range of bytes.
+    pub range: Range<u64>,
+    /// Work to do with the bytes.
+    pub work: Work<'a>,
 }
 
 /// The parts that a read needs, of all files.
 #[derive(Default)]
-pub(crate) struct Parts<'a> {
+#[expect(missing_debug_implementations, reason = "work is a closure")]
+pub struct Parts<'a> {
     groups: Vec<(Arc<dyn Source>, Vec<Part<'a>>)>,
     /// A range that is already fetched.
     pub(super) ahead: Option<Ahead>,
@@ -40,7 +48,7 @@ pub(crate) struct Parts<'a> {
 
 impl<'a> Parts<'a> {
     /// Adds a part.
-    pub(crate) fn add(&mut self, source: &Arc<dyn Source>, part: Part<'a>) {
+    pub fn add(&mut self, source: &Arc<dyn Source>, part: Part<'a>) {
         match self.groups.iter_mut().rev().find(|(known, _)| Arc::ptr_eq(known, source)) {
             Some((_, parts)) => parts.push(part),
             None => self.groups.push((Arc::clone(source), vec![part])),
@@ -49,7 +57,7 @@ impl<'a> Parts<'a> {
 
     /// Fetches all parts and does their work, on up to `threads` threads. `in_flight` bounds the fetched
     /// bytes that wait for work.
-    pub(crate) fn run(self, threads: usize, in_flight: u64) -> Result<()> {
+    pub fn run(self, threads: usize, in_flight: u64) -> Result<()> {
         let mut groups = self.groups;
         if let Some(ahead) = self.ahead {
             for (_, parts) in groups.iter_mut().filter(|(source, _)| ahead.is_of(source)) {

@@ -16,10 +16,10 @@ mod table;
 mod virtual_dataset;
 mod workers;
 
-pub(crate) use cache::ChunkCache;
+pub use cache::ChunkCache;
 pub(crate) use chunked::read_stored;
-pub(crate) use fetch::{Part, Parts, Scratch};
-pub(crate) use output::Output;
+pub use fetch::{Part, Parts, Scratch};
+pub use output::Output;
 pub(crate) use table::{ChunkTable, all_chunks};
 pub(crate) use virtual_dataset::extent as virtual_extent;
 
@@ -31,13 +31,12 @@ use hyperchunk_format::convert::Conversion;
 use hyperchunk_format::model::{Dataspace, Datatype, Layout};
 use hyperchunk_format::select::Selection;
 pub use many::{Read, read_many};
-pub use stretches::Stretch;
-pub(crate) use stretches::placed;
-pub(crate) use workers::spread;
+pub use stretches::{Stretch, placed};
+pub use workers::spread;
 
 /// Minimum number of bytes for each thread: smaller reads are done by the calling thread, since starting
 /// others takes longer.
-pub(crate) const WORTH_A_THREAD: u64 = 1 << 20;
+pub const WORTH_A_THREAD: u64 = 1 << 20;
 /// Size in bytes up to which a conversion may always have all the memory that it needs.
 const SCRATCH: usize = 16 << 20;
 
@@ -110,8 +109,12 @@ impl Dataset {
         size: usize,
         out: &mut [u8],
     ) -> bool {
-        let layout = self.object().file().0.layouts.cheapest(self, choice);
-        layout.is_some_and(|layout| layout.read_with(choice, conversion, size, out).is_ok())
+        self.layout_for(choice).is_some_and(|layout| layout.read_with(choice, conversion, size, out).is_ok())
+    }
+
+    /// Returns another layout of the dataset that serves a selection at a lower cost.
+    fn layout_for(&self, choice: &Selection) -> Option<Self> {
+        self.object().file().storage()?.cheapest(self, choice)
     }
 
     /// Checks a read's buffer and wraps it; `None` if there is nothing to read.

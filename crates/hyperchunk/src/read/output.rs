@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 
 /// The caller's buffer. Threads write to it concurrently, each to elements of its own.
 #[derive(Debug)]
-pub(crate) struct Output<'a> {
+pub struct Output<'a> {
     start: *mut u8,
     /// Number of elements.
     length: usize,
@@ -26,7 +26,8 @@ unsafe impl Send for Output<'_> {}
 unsafe impl Sync for Output<'_> {}
 
 impl<'a> Output<'a> {
-    pub(crate) fn new(
+    /// Wraps a buffer of elements of `memory_size` bytes, for stored elements of `stored_size`.
+    pub fn new(
         buffer: &'a mut [u8],
         stored_size: usize,
         memory_size: usize,
@@ -38,12 +39,12 @@ impl<'a> Output<'a> {
     }
 
     /// Returns whether elements are stored without conversion.
-    pub(crate) fn is_copy(&self) -> bool {
+    pub fn is_copy(&self) -> bool {
         self.conversion.is_none()
     }
 
     /// Returns the number of elements.
-    pub(crate) fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.length
     }
 
@@ -72,7 +73,7 @@ impl<'a> Output<'a> {
     ///
     /// # Safety
     /// No other thread may have these elements at the same time.
-    pub(crate) unsafe fn put(&self, first: usize, stored: &[u8]) -> Result<()> {
+    pub unsafe fn put(&self, first: usize, stored: &[u8]) -> Result<()> {
         let count = stored.len() / self.stored_size;
         // SAFETY: the caller's promise.
         let part = unsafe { self.part(first, count) }?;
@@ -88,7 +89,7 @@ impl<'a> Output<'a> {
     ///
     /// # Safety
     /// No other thread may have these elements at the same time.
-    pub(crate) unsafe fn put_run(&self, run: &Run, source: &[u8], scratch: &mut Vec<u8>) -> Result<()> {
+    pub unsafe fn put_run(&self, run: &Run, source: &[u8], scratch: &mut Vec<u8>) -> Result<()> {
         let count = run.elements();
         // SAFETY: the caller's promise.
         let part = unsafe { self.part(run.target, count) }?;
@@ -149,7 +150,7 @@ impl<'a> Output<'a> {
     ///
     /// # Safety
     /// No other thread may have these elements at the same time.
-    pub(crate) unsafe fn put_parts(
+    pub unsafe fn put_parts(
         &self,
         run: &Run,
         (size, source): (usize, &[u8]),
@@ -179,7 +180,7 @@ impl<'a> Output<'a> {
     /// # Safety
     /// No other thread may have these elements while the result lives.
     #[expect(clippy::mut_from_ref, reason = "disjoint parts of one buffer; see the contract")]
-    pub(crate) unsafe fn direct(&self, first: usize, count: usize) -> Result<&mut [u8]> {
+    pub unsafe fn direct(&self, first: usize, count: usize) -> Result<&mut [u8]> {
         debug_assert!(self.is_copy(), "a conversion is needed");
         // SAFETY: the caller's promise.
         unsafe { self.part(first, count) }
@@ -189,7 +190,7 @@ impl<'a> Output<'a> {
     ///
     /// # Safety
     /// No other thread may have these elements at the same time.
-    pub(crate) unsafe fn fill(&self, first: usize, count: usize, stored: Option<&[u8]>) -> Result<()> {
+    pub unsafe fn fill(&self, first: usize, count: usize, stored: Option<&[u8]>) -> Result<()> {
         // SAFETY: the caller's promise.
         let part = unsafe { self.part(first, count) }?;
         let mut converted = Vec::new();

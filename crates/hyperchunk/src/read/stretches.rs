@@ -81,7 +81,7 @@ fn with_gaps(found: Vec<Stretch>, rows: Range<u64>) -> Vec<Stretch> {
 }
 
 /// Returns the stretch of rows at an offset, if all of them are inside the file and the file is local.
-pub(crate) fn placed(source: &Arc<dyn Source>, rows: Range<u64>, row: u64, offset: u64) -> Option<Stretch> {
+pub fn placed(source: &Arc<dyn Source>, rows: Range<u64>, row: u64, offset: u64) -> Option<Stretch> {
     source.file()?;
     let bytes = (rows.end - rows.start).checked_mul(row)?;
     offset.checked_add(bytes).filter(|end| *end <= source.size())?;

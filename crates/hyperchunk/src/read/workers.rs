@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 ///
 /// # Errors
 /// The first error of a job; the others are left undone.
-pub(crate) fn spread<J: Send, S>(
+pub fn spread<J: Send, S>(
     threads: usize,
     jobs: impl Iterator<Item = J> + Send,
     state: impl Fn() -> S + Sync,

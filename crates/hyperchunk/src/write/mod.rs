@@ -48,7 +48,7 @@ pub use options::{CreateOptions, DatasetOptions, FileLayout, NewLayout, Sync};
 pub use recover::{RecoveryReport, recover};
 pub use rewrite::AdoptedObjects;
 pub use sink::{LocalSink, MemorySink, Sink};
-pub(crate) use stream::StreamSink;
+pub use stream::StreamSink;
 pub use tree::{NewLink, NodeId};
 pub use writer::Writer;
 

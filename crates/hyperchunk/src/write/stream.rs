@@ -19,7 +19,7 @@ const DEADLOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A sink that sends parts of an object.
 #[derive(Debug)]
-pub(crate) struct StreamSink {
+pub struct StreamSink {
     upload: Arc<dyn Upload>,
     name: String,
     cut: PartLayout,
@@ -113,7 +113,7 @@ impl SharedState {
 impl StreamSink {
     /// Creates a sink with parts of `part` bytes, `at_once` of them in memory; the first `kept` bytes stay
     /// until the end.
-    pub(crate) fn new(upload: Arc<dyn Upload>, name: &str, part: u64, at_once: usize, kept: u64) -> Self {
+    pub fn new(upload: Arc<dyn Upload>, name: &str, part: u64, at_once: usize, kept: u64) -> Self {
         let cut = PartLayout::new(part);
         let first = usize::try_from(cut.first()).unwrap_or(usize::MAX);
         Self {

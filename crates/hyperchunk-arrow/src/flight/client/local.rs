@@ -51,6 +51,7 @@ impl Local {
         let mut options = OpenOptions::default();
         options.external = ExternalPolicy::Never;
         options.index = IndexOption::Never;
+        hyperchunk_store::register();
         let file = File::from_source(Arc::new(file), Some(self.path.clone()), &options)?;
         query.select_rows(&Table::from_object(&query.object(&file)?, &query.options())?)
     }

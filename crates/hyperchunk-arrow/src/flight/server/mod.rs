@@ -100,6 +100,7 @@ impl std::fmt::Debug for ServerOptions {
 /// # Errors
 /// As [`Roots::new`]; Io if it cannot listen there; Invalid without a token if other machines can connect.
 pub fn serve(paths: &[PathBuf], options: &ServerOptions, ready: impl FnOnce(&str)) -> Result<()> {
+    hyperchunk_store::register();
     let roots = Roots::new(paths)?;
     let signals = Signals::listen();
     let runtime = tokio::runtime::Builder::new_multi_thread()

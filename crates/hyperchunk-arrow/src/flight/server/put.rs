@@ -14,12 +14,12 @@ use arrow_flight::{FlightData, FlightDescriptor, PutResult};
 use arrow_schema::{Field, SchemaRef};
 use futures_util::StreamExt as _;
 use hyperchunk::model::{Dataspace, Datatype};
-use hyperchunk::store::commit::{CommitOptions, commit};
-use hyperchunk::store::{Definition, LogWriter, Ticket, WriterOptions, attach, create, store_folder};
 use hyperchunk::write::{
     CreateOptions, DatasetOptions, DatasetWriter, MemorySink, NewLayout, NodeId, Sync, Writer,
 };
 use hyperchunk::{Error, ErrorKind, Result};
+use hyperchunk_store::commit::{CommitOptions, commit};
+use hyperchunk_store::{Definition, LogWriter, Ticket, WriterOptions, attach, create, store_folder};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::path::Path;

@@ -7,7 +7,7 @@ use super::layers::stored;
 use super::{Shared, StoreDataset};
 use crate::symbols::Herr;
 use hyperchunk::codec::Encoder;
-use hyperchunk::store::Slab;
+use hyperchunk_store::Slab;
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::Arc;
 

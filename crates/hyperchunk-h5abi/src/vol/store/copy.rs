@@ -9,7 +9,7 @@ use super::describe::{self, GET_TYPE, PlaceholderDataset};
 use super::location::Location;
 use super::{OpenStore, Shared, StoreDataset, attributes, create, open_store};
 use crate::symbols::{Herr, Hid};
-use hyperchunk::store::{DatasetId, Marker, Slab};
+use hyperchunk_store::{DatasetId, Marker, Slab};
 use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::{Arc, PoisonError};
@@ -430,7 +430,7 @@ fn write_natively(
 impl super::Store {
     /// Returns an identity for a new dataset that differs from all datasets ever created with the same
     /// definition.
-    pub(super) fn new_id(&self, definition: &mut hyperchunk::store::Definition) -> Outcome<DatasetId> {
+    pub(super) fn new_id(&self, definition: &mut hyperchunk_store::Definition) -> Outcome<DatasetId> {
         let writer = self.writer()?;
         let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -446,7 +446,7 @@ impl super::Store {
     pub(super) fn add(
         &self,
         id: DatasetId,
-        definition: hyperchunk::store::Definition,
+        definition: hyperchunk_store::Definition,
     ) -> Outcome<Arc<Shared>> {
         let writer = self.writer()?;
         let number = writer.define(&definition)?;

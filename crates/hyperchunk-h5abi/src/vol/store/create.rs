@@ -10,7 +10,7 @@ use super::names::check_name;
 use super::{OpenStore, StoreDataset};
 use crate::symbols::Hid;
 use hyperchunk::model::Datatype;
-use hyperchunk::store::{Marker, NAMELESS, WriterId};
+use hyperchunk_store::{Marker, NAMELESS, WriterId};
 use std::ffi::{CStr, CString, c_int};
 use std::ptr::null_mut;
 use std::sync::Arc;

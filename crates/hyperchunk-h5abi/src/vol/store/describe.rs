@@ -7,8 +7,8 @@ use super::dataset_queries::{ALLOCATED, GET_SPACE, GET_SPACE_STATUS, NOT_ALLOCAT
 use crate::symbols::Hid;
 use crate::virtual_sources::{VIRTUAL, text};
 use hyperchunk::model::{AllocationTime, Class, Datatype, FillTime, FillValue, FillWhen, Filter, Pipeline};
-use hyperchunk::store::{Definition, Marker};
 use hyperchunk_format::{Cursor, Limits, parse};
+use hyperchunk_store::{Definition, Marker};
 use std::ffi::{CString, c_char, c_int};
 use std::ptr::null_mut;
 

@@ -7,7 +7,7 @@ use super::transfer::{Call, allocate_zeroed};
 use super::{Shared, StoreDataset, describe};
 use crate::symbols::Hid;
 use hyperchunk::model::{Class, Datatype};
-use hyperchunk::store::Slab;
+use hyperchunk_store::Slab;
 use std::borrow::Cow;
 use std::ffi::CString;
 use std::ops::Range;

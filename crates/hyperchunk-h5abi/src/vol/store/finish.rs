@@ -7,12 +7,12 @@ use super::super::slot::{NO_REQUEST, Slot};
 use super::location::Location;
 use super::{Keeper, OpenStore, Store, paths};
 use crate::symbols::Hid;
-use hyperchunk::store::commit::{self, CommitOptions, DeferredLog, PendingLog};
-use hyperchunk::store::{
-    Ending, LogWriter, MARKER, Manifest, Session, Ticket, WriterId, launched, process_place,
-};
 use hyperchunk::write;
 use hyperchunk_format::checksum::lookup3;
+use hyperchunk_store::commit::{self, CommitOptions, DeferredLog, PendingLog};
+use hyperchunk_store::{
+    Ending, LogWriter, MARKER, Manifest, Session, Ticket, WriterId, launched, process_place,
+};
 use std::ffi::{CStr, CString, c_int, c_uint};
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;

@@ -4,8 +4,8 @@
 use super::peers::EPOCH;
 use super::pieces::Pieces;
 use hyperchunk::codec::Decoder;
-use hyperchunk::store::{DatasetWrites, Definition, LogWriter, Piece, Place, Slab, WriterBytes};
 use hyperchunk::{Error, Result};
+use hyperchunk_store::{DatasetWrites, Definition, LogWriter, Piece, Place, Slab, WriterBytes};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

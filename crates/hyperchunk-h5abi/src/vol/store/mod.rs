@@ -44,7 +44,7 @@ use super::mpi::Ranks;
 use super::options::Options;
 use super::slot::Slot;
 use crate::symbols::Hid;
-use hyperchunk::store::{DatasetId, Definition, LogWriter, Manifest, WriterBytes, WriterId, log_path};
+use hyperchunk_store::{DatasetId, Definition, LogWriter, Manifest, WriterBytes, WriterId, log_path};
 use layers::{Layer, Source};
 use peers::Peers;
 use std::collections::{HashMap, HashSet};

@@ -11,13 +11,13 @@ use super::peers::Peers;
 use super::process_group::ProcessGroup;
 use super::{Keeper, OpenStore, Store, StoreDataset, at_exit, finish, paths};
 use crate::symbols::Hid;
-use hyperchunk::store::commit::{self, CommitOptions, PendingLog};
-use hyperchunk::store::{
+use hyperchunk::write;
+use hyperchunk_live::observe;
+use hyperchunk_store::commit::{self, CommitOptions, PendingLog};
+use hyperchunk_store::{
     Definition, Ending, Log, LogWriter, Manifest, Marker, Mode, Session, WriterId, WriterOptions, hold_alone,
     locks_are_off, log_path, store_folder,
 };
-use hyperchunk::write;
-use hyperchunk_live::observe;
 use std::collections::HashSet;
 use std::ffi::{CStr, CString, OsStr, c_int, c_uint};
 use std::fs;
@@ -125,8 +125,8 @@ fn writer(path: &Path, options: &Options, session: Session, mode: Mode) -> Outco
     wanted.statistics = options.statistics;
     wanted.memory = options.memory;
     wanted.segments = match options.segments {
-        Segments::Log => hyperchunk::store::Segments::Log,
-        Segments::Arrow => hyperchunk::store::Segments::Arrow,
+        Segments::Log => hyperchunk_store::Segments::Log,
+        Segments::Arrow => hyperchunk_store::Segments::Arrow,
     };
     wanted.sync = match options.sync {
         Sync::Never => write::Sync::Never,

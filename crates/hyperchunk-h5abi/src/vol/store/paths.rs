@@ -5,11 +5,11 @@ use super::super::slot::Slot;
 use super::Store;
 use hyperchunk::index::IndexOption;
 use hyperchunk::io::Locking;
-use hyperchunk::store::{
-    MARKER, Manifest, STAMPED_WITHIN_BYTES, commit, hold_alone, read_epoch, real_file, store_folder,
-};
 use hyperchunk::write::{CreateOptions, MemorySink, Sink, Writer};
 use hyperchunk::{File, OpenOptions};
+use hyperchunk_store::{
+    MARKER, Manifest, STAMPED_WITHIN_BYTES, commit, hold_alone, read_epoch, real_file, store_folder,
+};
 use std::collections::HashMap;
 use std::ffi::{CStr, OsStr};
 use std::fs;

@@ -2,11 +2,11 @@
 
 use super::finish;
 use super::layers::{Layer, Source};
-use hyperchunk::store::commit::{self, PendingLog};
-use hyperchunk::store::{
+use hyperchunk::{Error, ErrorKind, Result};
+use hyperchunk_store::commit::{self, PendingLog};
+use hyperchunk_store::{
     DatasetId, Definition, Ending, Log, Manifest, Session, WriterBytes, WriterId, log_path, store_folder,
 };
-use hyperchunk::{Error, ErrorKind, Result};
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::path::PathBuf;

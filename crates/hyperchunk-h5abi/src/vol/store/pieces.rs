@@ -3,7 +3,7 @@
 //! Every sixteen consecutive pieces have a bounding box, every sixteen boxes another, and so on. Writers go
 //! through a dataset in some order, so boxes are small. Adding a piece updates one box on each level.
 
-use hyperchunk::store::{Extent, Piece, Slab};
+use hyperchunk_store::{Extent, Piece, Slab};
 
 /// Number of entries in a box.
 const NODE_ENTRIES: usize = 16;
@@ -158,7 +158,7 @@ fn smallest(extents: &[Extent]) -> Option<Vec<u64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hyperchunk::store::Place;
+    use hyperchunk_store::Place;
 
     fn piece(order: u64, start: [u64; 2], count: [u64; 2]) -> Piece {
         Piece { slab: Slab::new(start, count), offset: 0, length: 0, place: Place::Raw, order, head: 0 }

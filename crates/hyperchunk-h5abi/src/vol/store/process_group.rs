@@ -15,7 +15,7 @@ use super::super::slot::{NO_REQUEST, PropertyList, Slot};
 use super::open_store::{self, Call};
 use super::{OpenStore, Store, describe};
 use crate::symbols::Hid;
-use hyperchunk::store::{LogWriter, Session, WriterId, commit};
+use hyperchunk_store::{LogWriter, Session, WriterId, commit};
 use std::fs;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};

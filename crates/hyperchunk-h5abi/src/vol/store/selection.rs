@@ -3,7 +3,7 @@
 use super::super::failure::{ON_ERROR_STACK, Outcome, done, refuse};
 use super::super::slot::Slot;
 use crate::symbols::Hid;
-use hyperchunk::store::Slab;
+use hyperchunk_store::Slab;
 
 /// `H5S_ALL`, `H5S_BLOCK`.
 pub(super) const ALL: Hid = 0;

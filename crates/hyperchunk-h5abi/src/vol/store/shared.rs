@@ -5,8 +5,8 @@ use super::layers::{Layer, Layers, Source};
 use super::peers::{EPOCH, Peers};
 use hyperchunk::model::AllocationTime;
 use hyperchunk::select::{Axis, Selection};
-use hyperchunk::store::{DatasetId, Definition, Extent, LogWriter, Slab};
 use hyperchunk::{Error, Result};
+use hyperchunk_store::{DatasetId, Definition, Extent, LogWriter, Slab};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -7,7 +7,7 @@ use super::fields::Fields;
 use super::selection::{ALL, BLOCK, Selection, elements};
 use super::{Shared, StoreDataset};
 use crate::symbols::{Herr, Hid};
-use hyperchunk::store::Slab;
+use hyperchunk_store::Slab;
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 

@@ -1,0 +1,477 @@
+//! State of a store: epochs, logs, datasets and conflicts, for display and for programs.
+
+use crate::admin::scan_log::{Ending, Log};
+use crate::commit;
+use crate::commit::external_links::{LinkReport, dataset_bytes};
+use crate::format::manifest::manifest_name;
+use crate::format::stamp;
+use crate::location::site::{Site, log_name};
+use crate::{
+    BegunUpload, Bucket, Conflict, DatasetId, LogHeader, LogPart, Manifest, Marker, Statistics, StoreId,
+    WriterId, store_folder,
+};
+use hyperchunk::{ErrorKind, Result};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// State of a store.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Status {
+    /// The file that it belongs to.
+    pub path: PathBuf,
+    /// The store; `None` as long as nothing was committed.
+    pub store: Option<StoreId>,
+    /// All epochs, the oldest first.
+    pub epochs: Vec<Epoch>,
+    /// All logs, by writer.
+    pub logs: Vec<LogState>,
+    /// The datasets of the newest epoch.
+    pub datasets: Vec<DatasetState>,
+    /// The conflicts of the newest epoch.
+    pub conflicts: Vec<Conflict>,
+    /// State of the file at the user's path.
+    pub skeleton: Skeleton,
+    /// Total size of the logs in bytes.
+    pub log_bytes: u64,
+    /// Total size of the manifests in bytes.
+    pub manifest_bytes: u64,
+    /// Unfinished uploads to an object store: their writers are at work, or were stopped.
+    pub uploads: Vec<BegunUpload>,
+    /// True if an object store has any object of it.
+    made: bool,
+}
+
+/// An epoch, possibly incomplete.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Epoch {
+    /// Its number.
+    pub number: u64,
+    /// Epoch that it continues; 0 for none.
+    pub parent: u64,
+    /// Content of epochs up to this one is invisible.
+    pub floor: u64,
+    /// Time of creation, in nanoseconds since 1970.
+    pub time: u64,
+    /// Size of the manifest in bytes.
+    pub size: u64,
+    /// False if its commit was stopped while writing it.
+    pub complete: bool,
+    /// Number of logs that it includes content of.
+    pub logs: usize,
+    /// Number of datasets.
+    pub datasets: usize,
+    /// Number of conflicts that were found when it was made.
+    pub conflicts: usize,
+}
+
+/// A log.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct LogState {
+    /// Its writer.
+    pub writer: WriterId,
+    /// Its header; `None` if its writer was stopped before it wrote one.
+    pub header: Option<LogHeader>,
+    /// State of its end.
+    pub ending: Ending,
+    /// True if its content is invisible because a later writer truncated the file.
+    pub hidden: bool,
+    /// True if it was committed by reading its batches.
+    pub salvaged: bool,
+    /// Size in bytes.
+    pub size: u64,
+    /// Number of committed bytes.
+    pub committed: u64,
+    /// Last epoch that committed content of it; 0 for none.
+    pub epoch: u64,
+    /// True if a process with its writer's id runs on this machine. Meaningless for writers on
+    /// other machines.
+    pub runs: bool,
+    /// Description of its damage.
+    pub damage: Option<String>,
+}
+
+/// A dataset of the newest epoch.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct DatasetState {
+    /// Its identity.
+    pub id: DatasetId,
+    /// Its path.
+    pub path: Vec<u8>,
+    /// Its extent.
+    pub extent: Vec<u64>,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Number of bytes written to it, including overwritten ones.
+    pub written: u64,
+    /// Number of its pieces.
+    pub pieces: u64,
+    /// Number of index entries that they are packed into.
+    pub entries: usize,
+    /// Statistics of its elements, if all writers recorded them. They include overwritten elements.
+    pub statistics: Option<Statistics>,
+}
+
+/// State of the file at the user's path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Skeleton {
+    /// There is no file.
+    Missing,
+    /// A file that is not the skeleton of an epoch: it waits for the first commit, or is another
+    /// file.
+    Other,
+    /// The skeleton of an epoch.
+    Of {
+        /// Number of the epoch.
+        epoch: u64,
+        /// State of its links.
+        linked: LinkReport,
+        /// True if it was changed since.
+        edited: bool,
+    },
+}
+
+impl Status {
+    /// Examines the store of a file.
+    ///
+    /// # Errors
+    /// Io; Corrupt if the newest epoch is damaged.
+    pub fn read<'a>(site: impl Into<Site<'a>>) -> Result<Self> {
+        let site = site.into();
+        let newest = Manifest::newest(site)?;
+        let numbers = Manifest::numbers(site)?;
+        let epochs = site.map_concurrently(&numbers, |number| epoch(site, *number, newest.as_ref()));
+        let epochs = epochs.into_iter().collect::<Result<Vec<_>>>()?;
+        let writers = commit::writers(site)?;
+        let logs = site.map_concurrently(&writers, |writer| log(site, *writer, newest.as_deref()));
+        let mut logs = logs.into_iter().collect::<Result<Vec<_>>>()?;
+        // Add the reason to logs that a commit would set aside.
+        let waits =
+            |log: &LogState| log.ending == Ending::Finished && log.damage.is_none() && log.waiting() > 0;
+        let is_foreign = match &newest {
+            Some(newest) => matches!(commit::skeleton_state(site, newest)?, commit::SkeletonState::Foreign),
+            None => false,
+        };
+        if logs.iter().any(waits) && !is_foreign {
+            for aside in commit::set_aside(site)? {
+                if let Some(log) =
+                    logs.iter_mut().find(|log| log.writer == aside.writer && log.damage.is_none())
+                {
+                    log.damage = Some(format!("set aside: {}", aside.reason));
+                }
+            }
+        }
+        let datasets = match &newest {
+            Some(newest) => datasets(site, newest)?,
+            None => Vec::new(),
+        };
+        Ok(Self {
+            path: site.operations().path().to_owned(),
+            made: site.bucket().is_some() && !site.operations().list()?.is_empty(),
+            store: newest.as_ref().map(|newest| newest.store),
+            log_bytes: logs.iter().map(|log| log.size).sum(),
+            manifest_bytes: epochs.iter().map(|epoch| epoch.size).sum(),
+            epochs,
+            logs,
+            datasets,
+            conflicts: newest.as_ref().map(|newest| newest.conflicts.clone()).unwrap_or_default(),
+            skeleton: if is_foreign { Skeleton::Other } else { skeleton(site, newest.as_deref())? },
+            uploads: site.bucket().map_or_else(|| Ok(Vec::new()), Bucket::uploads)?,
+        })
+    }
+
+    /// Returns whether there is a store.
+    #[must_use]
+    pub fn is_store(&self) -> bool {
+        let any = !self.epochs.is_empty() || !self.logs.is_empty() || !self.uploads.is_empty();
+        any || self.made || store_folder(&self.path).is_dir()
+    }
+
+    /// Returns the state as JSON.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let epochs = self.epochs.iter().map(|epoch| {
+            json!({
+                "number": epoch.number, "parent": epoch.parent, "floor": epoch.floor, "time": epoch.time,
+                "size": epoch.size, "complete": epoch.complete, "logs": epoch.logs, "datasets": epoch.datasets,
+                "conflicts": epoch.conflicts,
+            })
+        });
+        let logs = self.logs.iter().map(|log| {
+            json!({
+                "writer": log.writer.to_string(),
+                "state": log.state(),
+                "size": log.size, "committed": log.committed, "epoch": log.epoch,
+                "salvaged": log.salvaged, "runs": log.runs, "damage": log.damage,
+                "process": log.header.as_ref().map(|header| header.process),
+                "started": log.header.as_ref().map(|header| header.started),
+                "session": log.header.as_ref().map(|header| header.session.to_string()),
+                "priority": log.header.as_ref().map(|header| header.priority),
+                "truncates": log.header.as_ref().map(|header| header.truncates),
+            })
+        });
+        let datasets = self.datasets.iter().map(|dataset| {
+            json!({
+                "path": String::from_utf8_lossy(&dataset.path), "id": dataset.id.to_string(),
+                "extent": dataset.extent, "bytes": dataset.bytes, "written": dataset.written,
+                "pieces": dataset.pieces, "entries": dataset.entries,
+            })
+        });
+        let conflicts = self.conflicts.iter().map(|conflict| {
+            json!({
+                "path": String::from_utf8_lossy(&conflict.path), "what": conflict.what,
+                "start": conflict.slab.start, "count": conflict.slab.count,
+                "kept": conflict.kept.to_string(), "other": conflict.other.to_string(),
+            })
+        });
+        let uploads = self.uploads.iter().map(|begun| {
+            json!({
+                "writer": begun.writer.to_string(), "from": begun.from, "age": begun.age.as_secs(),
+            })
+        });
+        let skeleton = match &self.skeleton {
+            Skeleton::Missing => json!({ "state": "missing" }),
+            Skeleton::Other => json!({ "state": "other" }),
+            Skeleton::Of { epoch, linked, edited } => json!({
+                "state": "epoch", "epoch": epoch, "edited": edited, "linked": linked.linked,
+                "unlinked": linked.unlinked, "missing": linked.missing,
+            }),
+        };
+        json!({
+            "path": self.path.to_string_lossy(),
+            "store": self.store.map(|store| store.to_string()),
+            "epochs": epochs.collect::<Vec<_>>(),
+            "logs": logs.collect::<Vec<_>>(),
+            "datasets": datasets.collect::<Vec<_>>(),
+            "conflicts": conflicts.collect::<Vec<_>>(),
+            "skeleton": skeleton,
+            "log_bytes": self.log_bytes,
+            "manifest_bytes": self.manifest_bytes,
+            "uploads": uploads.collect::<Vec<_>>(),
+        })
+    }
+}
+
+impl LogState {
+    /// Returns its state in one word: `committed`, `finished`, `flushed`, `writing`, `failed`,
+    /// `hidden`, `torn` or `damaged`. For an unfinished log whose process does not run here, it is
+    /// unknown whether the log is torn or is being written elsewhere; only logs without a header
+    /// count as `torn`.
+    #[must_use]
+    pub fn state(&self) -> &'static str {
+        match (self.ending, &self.header) {
+            _ if self.damage.is_some() => "damaged",
+            (_, None) => "torn",
+            _ if self.hidden => "hidden",
+            (_, Some(header)) if header.failed && !self.salvaged => "failed",
+            (Ending::Finished, _) if self.committed >= self.size => "committed",
+            (Ending::Finished, _) => "finished",
+            (Ending::Flushed, _) => "flushed",
+            (Ending::Unfinished, _) => "writing",
+        }
+    }
+
+    /// Returns the number of bytes that are not committed.
+    #[must_use]
+    pub fn waiting(&self) -> u64 {
+        if self.hidden { 0 } else { self.size.saturating_sub(self.committed) }
+    }
+}
+
+fn epoch(site: Site<'_>, number: u64, newest: Option<&Arc<Manifest>>) -> Result<Epoch> {
+    let size = site.operations().size(&manifest_name(number)).unwrap_or(0);
+    let manifest = match newest.filter(|newest| newest.number == number) {
+        Some(newest) => Ok(Arc::clone(newest)),
+        None => Manifest::epoch(site, number),
+    };
+    let nothing = Epoch {
+        number,
+        parent: 0,
+        floor: 0,
+        time: 0,
+        size,
+        complete: false,
+        logs: 0,
+        datasets: 0,
+        conflicts: 0,
+    };
+    Ok(match manifest {
+        Ok(manifest) => Epoch {
+            parent: manifest.parent,
+            floor: manifest.floor,
+            time: manifest.time,
+            complete: true,
+            logs: manifest.logs.len(),
+            datasets: manifest.datasets.len(),
+            conflicts: manifest.conflicts.len(),
+            ..nothing
+        },
+        Err(error)
+            if matches!(error.kind(), ErrorKind::Truncated | ErrorKind::NotFound | ErrorKind::Corrupt) =>
+        {
+            nothing
+        }
+        Err(error) => return Err(error),
+    })
+}
+
+fn log(site: Site<'_>, writer: WriterId, newest: Option<&Manifest>) -> Result<LogState> {
+    let known: Option<&LogPart> = newest.and_then(|newest| newest.log(&writer));
+    let mut state = LogState {
+        writer,
+        header: None,
+        ending: Ending::Unfinished,
+        hidden: newest.is_some_and(|newest| newest.hidden.contains(&writer)),
+        salvaged: known.is_some_and(|known| known.salvaged),
+        size: site.operations().size(&log_name(writer)).unwrap_or(0),
+        committed: known.map_or(0, |known| known.length),
+        epoch: known.map_or(0, |known| known.epoch),
+        runs: false,
+        damage: None,
+    };
+    match Log::peek((site, writer)) {
+        Ok((header, ending, size)) => {
+            state.runs = runs(header.process);
+            (state.header, state.ending, state.size) = (Some(header), ending, size);
+        }
+        // The writer was stopped at once, or the log was deleted just now.
+        Err(error) if matches!(error.kind(), ErrorKind::Truncated | ErrorKind::NotFound) => {}
+        Err(error) if error.kind() == ErrorKind::Corrupt => state.damage = Some(error.message().to_owned()),
+        Err(error) => return Err(error),
+    }
+    if state.damage.is_none() && state.committed > state.size {
+        let message = format!("{} bytes are committed, and it has {}", state.committed, state.size);
+        state.damage = Some(message);
+    }
+    Ok(state)
+}
+
+/// Returns whether a process of that id runs on this machine.
+fn runs(process: u32) -> bool {
+    process != 0 && Path::new("/proc").join(process.to_string()).exists()
+}
+
+fn datasets(site: Site<'_>, newest: &Manifest) -> Result<Vec<DatasetState>> {
+    let file = commit::skeleton(site, newest, false)?;
+    let mut all = Vec::new();
+    for (place, marker, _) in Marker::find_all(&file)? {
+        let Some(stored) = newest.dataset(&marker.dataset) else { continue };
+        let mut statistics: Option<Statistics> = None;
+        let mut complete = true;
+        for part in stored.parts.iter().filter(|part| !part.written.pieces.is_empty()) {
+            match (&mut statistics, &part.written.statistics) {
+                (Some(all), Some(more)) => all.merge(more),
+                (all @ None, more) => *all = *more,
+                _ => {}
+            }
+            // A part that only has pages about other writers' data has no statistics.
+            complete &= part.written.statistics.is_some() || part.written.pieces.is_empty();
+        }
+        let pieces = || stored.parts.iter().map(|part| &part.written.pieces);
+        all.push(DatasetState {
+            id: marker.dataset,
+            path: place,
+            extent: stored.extent.clone(),
+            bytes: dataset_bytes(stored)?,
+            written: pieces().flat_map(|pieces| pieces.iter()).map(|piece| piece.length).sum(),
+            pieces: pieces().map(crate::PackedPieces::len).sum(),
+            entries: pieces().map(crate::PackedPieces::entries).sum(),
+            statistics: statistics.filter(|_| complete),
+        });
+    }
+    Ok(all)
+}
+
+fn skeleton(site: Site<'_>, newest: Option<&Manifest>) -> Result<Skeleton> {
+    let file = match commit::open_skeleton(site) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Skeleton::Missing),
+        Err(_) => return Ok(Skeleton::Other),
+    };
+    let bytes = site.operations().file().ok();
+    let epoch = stamp::read_epoch(bytes.as_deref().unwrap_or_default(), &file)?;
+    let same = |newest: &&Manifest| bytes.as_ref() == Some(&newest.image);
+    // A store without datasets has no markers.
+    let same = newest.filter(same);
+    let Some(epoch) = epoch.filter(|epoch| *epoch > 0).or(same.map(|newest| newest.number)) else {
+        return Ok(Skeleton::Other);
+    };
+    let linked = match site.local() {
+        Some(path) => LinkReport::examine(path)?,
+        // Plain HDF5 does not read object stores, so nothing is linked.
+        None => LinkReport { unlinked: Marker::find_all(&file)?.len(), ..LinkReport::default() },
+    };
+    let of_newest = newest.is_some_and(|newest| newest.number == epoch);
+    Ok(Skeleton::Of { epoch, linked, edited: of_newest && same.is_none() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commit::external_links;
+    use crate::commit::{CommitOptions, commit};
+    use crate::tests::{Folder, options};
+    use crate::{Definition, LogWriter, Session, log_path};
+    use hyperchunk::write::Sync;
+    use hyperchunk_format::model::{ByteOrder, Datatype};
+    use std::fs;
+
+    #[test]
+    fn everything_is_shown() {
+        let folder = Folder::new();
+        let path = folder.0.join("a.h5");
+        let nothing = Status::read(&path).unwrap();
+        assert!(!nothing.is_store());
+        assert_eq!((nothing.skeleton, nothing.store), (Skeleton::Missing, None));
+        let definition = Definition::new("/g/a", Datatype::integer(1, false, ByteOrder::Little), vec![10]);
+        let write = |start: u64, close: bool| {
+            let writer = LogWriter::create(&path, &options()).unwrap();
+            let dataset = writer.define(&definition).unwrap();
+            writer.write_box(dataset, &[start], &[5], &[u8::try_from(start).unwrap() + 1; 5]).unwrap();
+            if close {
+                writer.close().unwrap();
+            }
+            writer
+        };
+        let writers = [write(0, true), write(4, true)];
+        let never = CommitOptions { sync: Sync::Never, ..CommitOptions::default() };
+        commit(&path, &never).unwrap().unwrap();
+        let (late, open) = (write(0, true), write(0, false));
+        open.read_at(0, &mut [0]).unwrap();
+        let torn = log_path(&path, WriterId([9; 16]));
+        fs::write(&torn, b"HCLOG").unwrap();
+        let status = Status::read(&path).unwrap();
+        let state = |writer: WriterId| {
+            let log = status.logs.iter().find(|log| log.writer == writer).unwrap();
+            (log.state(), log.waiting() > 0)
+        };
+        assert!(writers.iter().all(|writer| state(writer.id()) == ("committed", false)));
+        assert_eq!(state(late.id()), ("finished", true));
+        assert_eq!((state(open.id()).0, state(WriterId([9; 16])).0), ("writing", "torn"));
+        let [epoch] = &*status.epochs else { panic!("{:?}", status.epochs) };
+        assert!(epoch.complete && epoch.number == 1 && epoch.logs == 2 && epoch.conflicts == 1);
+        let [dataset] = &*status.datasets else { panic!("{:?}", status.datasets) };
+        assert_eq!(
+            (&*dataset.path, dataset.bytes, dataset.written, dataset.pieces),
+            (&b"/g/a"[..], 10, 10, 2)
+        );
+        assert_eq!(dataset.statistics.unwrap().count, 10);
+        assert_eq!(status.conflicts.len(), 1);
+        let linked = LinkReport { linked: 1, ..LinkReport::default() };
+        assert_eq!(status.skeleton, Skeleton::Of { epoch: 1, linked, edited: false });
+        let json = status.to_json();
+        assert_eq!(json["skeleton"]["linked"], 1);
+        assert_eq!(json["conflicts"][0]["start"][0], 4);
+        assert_eq!(json["logs"].as_array().unwrap().len(), 5);
+        let logs = json["logs"].as_array().unwrap();
+        let unknown = Session::default().to_string();
+        assert_eq!(logs.iter().filter(|log| log["session"] == *unknown).count(), 4);
+        external_links::link(&path, external_links::Linking::Never, Sync::Never).unwrap();
+        assert!(matches!(Status::read(&path).unwrap().skeleton, Skeleton::Of { edited: true, .. }));
+        assert!(status.log_bytes > 400 && status.manifest_bytes > 400);
+    }
+}

@@ -1,0 +1,288 @@
+//! Garbage collection: deletes unreachable epochs, hidden logs and leftovers of stopped processes.
+//!
+//! Old data may still be in use: a program that opened the file before the last commit reads the
+//! epoch of that time. Therefore recently changed files are kept, and everything that the newest
+//! epochs need.
+
+use crate::format::manifest::{manifest_name, parse_epoch_number};
+use crate::location::bucket::parts;
+use crate::location::site::{Folder as _, Site};
+use crate::{BegunUpload, Bucket, Log, Manifest, WriterId, arrow_files, commit, log_path, store_folder};
+use hyperchunk::{Error, ErrorKind, Result};
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// Options of garbage collection.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct VacuumOptions {
+    /// Number of the newest epochs to keep, at least one.
+    pub epochs: usize,
+    /// Age below which files are kept.
+    pub grace: Duration,
+    /// Report what would be deleted, without deleting it.
+    pub dry: bool,
+    /// In an object store: age above which unfinished uploads are aborted. Writers that are still
+    /// at work fail if their upload is aborted. `None` aborts no uploads.
+    pub uploads: Option<Duration>,
+}
+
+impl Default for VacuumOptions {
+    fn default() -> Self {
+        Self { epochs: 1, grace: Duration::from_secs(3600), dry: false, uploads: None }
+    }
+}
+
+/// Result of garbage collection.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct VacuumReport {
+    /// Deleted files.
+    pub files: Vec<PathBuf>,
+    /// Their total size in bytes.
+    pub bytes: u64,
+    /// Number of files that are kept only because they changed recently.
+    pub young: usize,
+    /// Unfinished uploads to an object store that are kept: their writers are at work, or were
+    /// stopped.
+    pub uploads: Vec<BegunUpload>,
+}
+
+/// Deletes everything that is no longer reachable.
+///
+/// # Errors
+/// NotFound if nothing was ever committed; Io. Files deleted before the error stay deleted.
+pub fn vacuum<'a>(site: impl Into<Site<'a>>, options: &VacuumOptions) -> Result<VacuumReport> {
+    let site = site.into();
+    let newest = Manifest::newest(site)?.ok_or_else(|| {
+        Error::new(ErrorKind::NotFound, "there is no store, or nothing of it was committed")
+            .file(site.operations().path().display())
+    })?;
+    let numbers = Manifest::numbers(site)?;
+    let mut kept: HashSet<u64> = HashSet::from([newest.number]);
+    let mut epochs = vec![std::sync::Arc::clone(&newest)];
+    let mut gone: Vec<String> = Vec::new();
+    // Writers at work will be merged against the epoch that they started from.
+    let waiting = commit::waiting(site, Some(&newest))?;
+    kept.extend(waiting.iter().map(|log| log.header.base));
+    for number in numbers.iter().rev().filter(|number| **number != newest.number) {
+        match Manifest::epoch(site, *number) {
+            Ok(epoch) if epochs.len() < options.epochs.max(1) || kept.contains(number) => epochs.push(epoch),
+            Ok(_) => gone.push(manifest_name(*number)),
+            // Its commit was stopped.
+            Err(error) if matches!(error.kind(), ErrorKind::Truncated | ErrorKind::Corrupt) => {
+                gone.push(manifest_name(*number));
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let needed: HashSet<WriterId> =
+        epochs.iter().flat_map(|epoch| epoch.logs.iter().map(|log| log.writer)).collect();
+    let mut writers: Vec<WriterId> = Vec::new();
+    for writer in commit::writers(site)?.into_iter().filter(|writer| !needed.contains(writer)) {
+        let torn = match Log::peek((site, writer)) {
+            Ok((header, ..)) => header.session == super::compact::session(),
+            Err(error) => error.kind() == ErrorKind::Truncated,
+        };
+        if newest.hidden.contains(&writer) || torn {
+            writers.push(writer);
+        }
+    }
+    match site.bucket() {
+        Some(bucket) => in_bucket(bucket, &gone, &writers, options),
+        None => on_this_machine(site.operations().path(), &gone, &writers, options),
+    }
+}
+
+/// Deletes epochs, and all objects of writers' logs.
+fn in_bucket(
+    bucket: &Bucket,
+    epochs: &[String],
+    writers: &[WriterId],
+    options: &VacuumOptions,
+) -> Result<VacuumReport> {
+    let mut vacuumed = VacuumReport::default();
+    let all = bucket.list_objects()?;
+    let changed: HashMap<&str, SystemTime> =
+        all.iter().map(|listed| (&*listed.name, listed.modified)).collect();
+    for listed in &all {
+        let of_writer = parts::parse_writer(&listed.name).is_some_and(|writer| writers.contains(&writer));
+        if !of_writer && !epochs.contains(&listed.name) {
+            continue;
+        }
+        // The age of an epoch counts from the next one: writers that are not visible yet may have
+        // started from it.
+        let next =
+            parse_epoch_number(&listed.name).and_then(|number| changed.get(&*manifest_name(number + 1)));
+        let last = next.copied().unwrap_or(listed.modified);
+        if last.elapsed().unwrap_or_default() < options.grace {
+            vacuumed.young += 1;
+            continue;
+        }
+        if !options.dry {
+            bucket.delete(&listed.name)?;
+        }
+        vacuumed.bytes += listed.size;
+        vacuumed.files.push(bucket.place(&listed.name));
+    }
+    for begun in bucket.uploads()? {
+        if options.uploads.is_none_or(|most| begun.age < most) {
+            vacuumed.uploads.push(begun);
+            continue;
+        }
+        if !options.dry {
+            bucket.abort(&begun)?;
+        }
+        vacuumed.files.push(bucket.place(&parts::part_name(begun.writer, begun.from)));
+    }
+    Ok(vacuumed)
+}
+
+fn on_this_machine(
+    path: &Path,
+    epochs: &[String],
+    writers: &[WriterId],
+    options: &VacuumOptions,
+) -> Result<VacuumReport> {
+    let mut gone: Vec<PathBuf> = epochs.iter().map(|name| store_folder(path).join(name)).collect();
+    for writer in writers {
+        gone.push(log_path(path, *writer));
+        gone.extend(arrow_files::find_fragments(path, *writer));
+    }
+    gone.extend(temporaries(path)?);
+    let mut vacuumed = VacuumReport::default();
+    let age = |file: &Path| fs::metadata(file).and_then(|it| it.modified()).ok()?.elapsed().ok();
+    for file in gone {
+        let Ok(metadata) = fs::metadata(&file) else { continue };
+        // The age of an epoch counts from the next one: writers that are not visible yet may have
+        // started from it.
+        let number = file.file_name().and_then(|name| name.to_str()).and_then(parse_epoch_number);
+        let last = number.map_or_else(|| file.clone(), |number| Manifest::path(path, number + 1));
+        if age(&last).or_else(|| age(&file)).unwrap_or_default() < options.grace {
+            vacuumed.young += 1;
+            continue;
+        }
+        if !options.dry {
+            match fs::remove_file(&file) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    let message = format!("cannot delete {}: {error}", file.display());
+                    return Err(Error::new(ErrorKind::Io, message));
+                }
+                _ => {}
+            }
+        }
+        vacuumed.bytes += metadata.len();
+        vacuumed.files.push(file);
+    }
+    Ok(vacuumed)
+}
+
+/// Returns new skeletons whose writing was interrupted before they were renamed.
+fn temporaries(path: &Path) -> Result<Vec<PathBuf>> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return Ok(Vec::new()) };
+    let refused = |error: std::io::Error| {
+        Error::new(ErrorKind::Io, format!("cannot read {}: {error}", folder.display()))
+    };
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).map_err(refused)? {
+        let entry = entry.map_err(refused)?;
+        let id = entry.file_name().to_str().and_then(|file| {
+            WriterId::from_hex(file.strip_prefix(name)?.strip_prefix('.')?.strip_suffix(".new")?)
+        });
+        if id.is_some() {
+            found.push(entry.path());
+        }
+    }
+    Ok(found)
+}
+
+/// Returns whether a store has only its newest epoch; used for messages.
+///
+/// # Errors
+/// Io.
+pub fn has_no_garbage(path: &Path) -> Result<bool> {
+    let path = &*crate::real_file(path);
+    let is_file = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_file());
+    let files =
+        fs::read_dir(store_folder(path)).map_or(0, |entries| entries.flatten().filter(is_file).count());
+    let newest = Manifest::newest(path)?;
+    Ok(newest.is_none_or(|newest| files <= newest.logs.len() + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commit::{CommitOptions, commit};
+    use crate::tests::{Folder, options};
+    use crate::{Definition, LogWriter, Mode, WriterOptions};
+    use hyperchunk::write::Sync;
+    use hyperchunk_format::model::{ByteOrder, Datatype};
+
+    fn write(path: &Path, mode: Mode, value: u8) -> LogWriter {
+        let writer = LogWriter::create(path, &WriterOptions { mode, ..options() }).unwrap();
+        let definition = Definition::new("/a", Datatype::integer(1, false, ByteOrder::Little), vec![4]);
+        let dataset = writer.define(&definition).unwrap();
+        writer.write_box(dataset, &[0], &[4], &[value; 4]).unwrap();
+        writer
+    }
+
+    fn commits(path: &Path) -> u64 {
+        let options = CommitOptions { sync: Sync::Never, ..CommitOptions::default() };
+        commit(path, &options).unwrap().unwrap().manifest.number
+    }
+
+    fn now() -> VacuumOptions {
+        VacuumOptions { grace: Duration::ZERO, ..VacuumOptions::default() }
+    }
+
+    #[test]
+    fn what_nobody_sees_goes_and_the_newest_epoch_stays_whole() {
+        let folder = Folder::new();
+        let path = folder.0.join("a.h5");
+        assert_eq!(vacuum(&path, &now()).unwrap_err().kind(), ErrorKind::NotFound);
+        let old = write(&path, Mode::Join, 1);
+        old.close().unwrap();
+        commits(&path);
+        let joined = write(&path, Mode::Join, 2);
+        let anew = write(&path, Mode::Truncate, 3);
+        anew.close().unwrap();
+        commits(&path);
+        let more = write(&path, Mode::Join, 4);
+        more.close().unwrap();
+        commits(&path);
+        fs::write(log_path(&path, WriterId([1; 16])), b"HCL").unwrap();
+        let temporary = folder.0.join(format!("a.h5.{}.new", WriterId([2; 16])));
+        fs::write(&temporary, b"x").unwrap();
+        fs::write(folder.0.join("a.h5.mine.new"), b"x").unwrap();
+        let all = vacuum(&path, &VacuumOptions { dry: true, ..now() }).unwrap();
+        assert!(temporary.exists());
+        assert_eq!(vacuum(&path, &VacuumOptions::default()).unwrap().young, all.files.len());
+        let done = vacuum(&path, &now()).unwrap();
+        assert_eq!(done, all);
+        // The epoch that the open writer started from is kept, with the log that it needs.
+        assert!(Manifest::epoch(&path, 1).is_ok() && old.log().exists());
+        assert!(Manifest::epoch(&path, 2).is_err() && !temporary.exists());
+        assert!(!log_path(&path, WriterId([1; 16])).exists() && anew.log().exists());
+        assert!(folder.0.join("a.h5.mine.new").exists());
+        joined.close().unwrap();
+        // The writer's file no longer exists. The log and its epoch are kept until the log is moved
+        // away.
+        let refused = commit(&path, &CommitOptions::default()).unwrap_err();
+        assert!(refused.to_string().contains("begun anew after epoch 1"), "{refused}");
+        assert!(vacuum(&path, &now()).unwrap().files.is_empty() && old.log().exists());
+        fs::rename(joined.log(), folder.0.join("joined.log")).unwrap();
+        write(&path, Mode::Join, 2).close().unwrap();
+        assert_eq!(commits(&path), 4);
+        let done = vacuum(&path, &now()).unwrap();
+        assert_eq!(done.files.len(), 3, "{done:?}");
+        assert!(!old.log().exists() && has_no_garbage(&path).unwrap());
+        let newest = Manifest::newest(&path).unwrap().unwrap();
+        assert!(newest.logs.iter().all(|log| log_path(&path, log.writer).exists()));
+        assert_eq!(write(&path, Mode::Join, 5).close().map(|_| commits(&path)).unwrap(), 5);
+        assert_eq!(vacuum(&path, &VacuumOptions { epochs: 2, ..now() }).unwrap().files, [] as [PathBuf; 0]);
+    }
+}

@@ -1,0 +1,112 @@
+//! Multipart upload that starts with the second part. An object of one part is written by a single
+//! request, so that a writer that is stopped leaves no unfinished upload.
+
+use super::{Bucket, note_name, parts};
+use crate::WriterId;
+use hyperchunk::internal::upload::{Done, Stored, Upload};
+use hyperchunk::io;
+use hyperchunk::{Error, Result};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A deferred upload.
+#[derive(Debug)]
+pub(super) struct DeferredUpload {
+    bucket: Bucket,
+    writer: WriterId,
+    from: u64,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+enum State {
+    #[default]
+    Nothing,
+    /// The first part, not sent yet.
+    Held(Vec<u8>),
+    Begun(Arc<dyn Upload>),
+}
+
+impl DeferredUpload {
+    /// Makes the upload of the part of a writer's log that begins at `from`.
+    pub(super) fn new(bucket: &Bucket, writer: WriterId, from: u64) -> Self {
+        Self { bucket: bucket.clone(), writer, from, state: Mutex::default() }
+    }
+
+    fn url(&self) -> String {
+        self.bucket.object_url(&parts::part_name(self.writer, self.from))
+    }
+
+    fn note(&self) -> String {
+        note_name(self.writer, self.from)
+    }
+
+    /// Starts the upload, and records it where others can find it.
+    fn begin(&self) -> Result<Arc<dyn Upload>> {
+        let upload = io::start_upload(&self.url(), self.bucket.options(), true)?;
+        let note = io::put(
+            &self.bucket.object_url(&self.note()),
+            self.bucket.options(),
+            upload.id().as_bytes().to_vec(),
+        );
+        note.inspect_err(|_| upload.abort())?;
+        Ok(upload)
+    }
+}
+
+impl Upload for DeferredUpload {
+    fn send(&self, number: usize, bytes: Vec<u8>, done: Done) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let upload = match &*state {
+            State::Begun(upload) => Arc::clone(upload),
+            // If it stays the only part, `complete` sends it.
+            State::Nothing if number == 0 => {
+                *state = State::Held(bytes);
+                drop(state);
+                return done(Ok(()));
+            }
+            _ => match self.begin() {
+                Ok(upload) => {
+                    *state = State::Begun(Arc::clone(&upload));
+                    upload
+                }
+                Err(error) => {
+                    drop(state);
+                    return done(Err(error));
+                }
+            },
+        };
+        drop(state);
+        upload.send(number, bytes, done);
+    }
+
+    fn complete(&self, parts: usize, size: u64) -> Result<Stored> {
+        let state = std::mem::take(&mut *self.state.lock().unwrap_or_else(PoisonError::into_inner));
+        match state {
+            State::Held(bytes) if parts == 1 => {
+                io::put(&self.url(), self.bucket.options(), bytes)?;
+                Ok(Stored { size, etag: None })
+            }
+            State::Begun(upload) => {
+                let stored = match upload.complete(parts, size) {
+                    Ok(stored) => stored,
+                    Err(error) => {
+                        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = State::Begun(upload);
+                        return Err(error);
+                    }
+                };
+                // If this fails, `vacuum` finds the note.
+                drop(self.bucket.delete(&self.note()));
+                Ok(stored)
+            }
+            _ => Err(Error::invalid("the first part of an object was not sent")),
+        }
+    }
+
+    fn abort(&self) {
+        let state = std::mem::take(&mut *self.state.lock().unwrap_or_else(PoisonError::into_inner));
+        if let State::Begun(upload) = state {
+            upload.abort();
+            drop(self.bucket.delete(&self.note()));
+        }
+    }
+}

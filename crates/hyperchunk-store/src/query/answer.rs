@@ -1,0 +1,216 @@
+//! Queries: boxes that may hold matching values, and the values themselves.
+
+use super::boxes::{elements, merged};
+use super::zone::{fill_may_match, requested_box, zone_map};
+use super::{Elements, Predicate, ZoneRequest};
+use crate::{Extreme, Slab};
+use hyperchunk::slabs::{Steps, slabs_of};
+use hyperchunk::{Dataset, Error, Result};
+use std::collections::HashSet;
+
+/// Number of bytes read at a time.
+const PART_BYTES: u64 = 8 << 20;
+/// Maximum number of such parts, 32 TiB in total.
+const MAX_PARTS: usize = 1 << 22;
+
+/// Candidate regions of a query. There are no matches outside them.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Answer {
+    /// Candidate boxes, in order.
+    pub boxes: Vec<Slab>,
+    /// Number of bytes of statistics that were read.
+    pub bytes_scanned: u64,
+    /// Total size of the boxes in bytes.
+    pub bytes_candidate: u64,
+    /// Number of these bytes without statistics.
+    pub unknown: u64,
+    /// Size of the queried region in bytes.
+    pub total: u64,
+    /// True if the boxes do not overlap.
+    disjoint: bool,
+}
+
+/// Matching values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MatchBatch {
+    /// Indices of the values, concatenated.
+    pub indices: Vec<u64>,
+    /// The values, in the dataset's datatype.
+    pub values: Vec<u8>,
+}
+
+/// Reader of the boxes of an answer, part by part; nothing else is read.
+#[derive(Debug)]
+pub struct Matches {
+    dataset: Dataset,
+    predicate: Predicate,
+    elements: Elements,
+    /// In reverse order: the next part is the last one.
+    remaining: Vec<Slab>,
+    seen: Option<HashSet<Vec<u64>>>,
+    bytes: Vec<u8>,
+    bytes_scanned: u64,
+}
+
+/// See [`super::Queries::query`].
+pub(super) fn query(dataset: &Dataset, predicate: &Predicate, slab: Option<&Slab>) -> Result<Answer> {
+    let numbers = Elements::from_datatype(dataset.datatype()).map_err(|error| dataset.name(error))?;
+    let wanted = requested_box(dataset, slab)?;
+    let size = numbers.size();
+    let ask = ZoneRequest {
+        wanted: &wanted,
+        keep: &|statistics| predicate.judge(statistics, size).yes,
+        bare: fill_may_match(dataset, numbers, predicate)?,
+        limits: &dataset.object().file().options().limits,
+    };
+    let zoned = zone_map(dataset, &ask)?;
+    let bytes = |boxes: &[Slab]| elements(boxes).saturating_mul(size as u64);
+    let unknown = zoned.zones.iter().filter(|zone| zone.statistics.is_none());
+    let unknown = unknown.fold(0, |sum: u64, zone| sum.saturating_add(bytes(&zone.seen)));
+    let boxes = zoned.zones.into_iter().flat_map(|zone| zone.seen).chain(zoned.bare);
+    let boxes = merged(boxes.collect());
+    Ok(Answer {
+        bytes_candidate: bytes(&boxes),
+        boxes,
+        bytes_scanned: zoned.bytes_scanned,
+        unknown,
+        total: wanted.elements()?.saturating_mul(size as u64),
+        disjoint: zoned.disjoint,
+    })
+}
+
+/// See [`super::Queries::matches`].
+pub(super) fn matches(dataset: &Dataset, predicate: &Predicate, answer: &Answer) -> Result<Matches> {
+    let elements = Elements::from_datatype(dataset.datatype()).map_err(|error| dataset.name(error))?;
+    let mut left = Vec::new();
+    for slab in &answer.boxes {
+        split_slab(dataset, slab, &mut left)?;
+    }
+    left.reverse();
+    let seen = (!answer.disjoint).then(HashSet::new);
+    let (dataset, predicate) = (dataset.clone(), predicate.clone());
+    Ok(Matches { dataset, predicate, elements, remaining: left, seen, bytes: Vec::new(), bytes_scanned: 0 })
+}
+
+/// Splits a box into parts that are read at a time.
+fn split_slab(dataset: &Dataset, slab: &Slab, out: &mut Vec<Slab>) -> Result<()> {
+    let steps = slab.start.iter().zip(&slab.count);
+    let steps = steps.map(|(start, count)| Steps { start: *start, step: 1, count: *count }).collect();
+    for choice in slabs_of(dataset, steps, PART_BYTES) {
+        if out.len() > MAX_PARTS {
+            return Err(dataset.name(Error::limit("boxes too large to be read: ask about a part")));
+        }
+        out.extend(crate::boxes(&choice, dataset.dims())?);
+    }
+    Ok(())
+}
+
+/// Reads the elements of a box.
+pub(crate) fn read_slab(dataset: &Dataset, slab: &Slab, size: usize, bytes: &mut Vec<u8>) -> Result<()> {
+    let count = usize::try_from(slab.elements()?).ok().and_then(|count| count.checked_mul(size));
+    let count = count.ok_or_else(|| Error::limit("a box larger than memory"))?;
+    bytes.clear();
+    bytes.resize(count, 0);
+    dataset.read(&slab.to_selection(), bytes)
+}
+
+/// Calls `each` with the parts of a box and their elements.
+pub(crate) fn read_parts(
+    dataset: &Dataset,
+    slab: &Slab,
+    size: usize,
+    each: &mut dyn FnMut(&Slab, &[u8]),
+) -> Result<()> {
+    let (mut parts, mut bytes) = (Vec::new(), Vec::new());
+    split_slab(dataset, slab, &mut parts)?;
+    for part in parts {
+        read_slab(dataset, &part, size, &mut bytes)?;
+        each(&part, &bytes);
+    }
+    Ok(())
+}
+
+impl Matches {
+    /// Returns the number of bytes read until now.
+    #[must_use]
+    pub fn bytes_scanned(&self) -> u64 {
+        self.bytes_scanned
+    }
+
+    /// Returns matching values as numbers.
+    #[must_use]
+    pub fn numbers(&self, found: &MatchBatch) -> Vec<Extreme> {
+        self.elements.values(&found.values).numbers()
+    }
+
+    /// Returns the next part that has matches; `None` at the end.
+    ///
+    /// # Errors
+    /// Errors of reading.
+    #[expect(clippy::should_implement_trait, reason = "what is read may fail")]
+    pub fn next(&mut self) -> Result<Option<MatchBatch>> {
+        let size = self.elements.size();
+        while let Some(slab) = self.remaining.pop() {
+            let mut bytes = std::mem::take(&mut self.bytes);
+            read_slab(&self.dataset, &slab, size, &mut bytes)?;
+            self.bytes_scanned = self.bytes_scanned.saturating_add(bytes.len() as u64);
+            let mut found = MatchBatch { indices: Vec::new(), values: Vec::new() };
+            let MatchBatch { indices, values } = &mut found;
+            self.predicate.find(self.elements, &slab, &bytes, indices, values);
+            if let Some(seen) = &mut self.seen {
+                found = once(&found, slab.start.len(), size, seen);
+            }
+            self.bytes = bytes;
+            if !found.values.is_empty() {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Returns the matches that were not found before.
+fn once(found: &MatchBatch, rank: usize, size: usize, seen: &mut HashSet<Vec<u64>>) -> MatchBatch {
+    let mut left = MatchBatch { indices: Vec::new(), values: Vec::new() };
+    for (at, value) in found.values.chunks_exact(size).enumerate() {
+        let index = found.indices.get(at * rank..(at + 1) * rank).unwrap_or_default();
+        if seen.insert(index.to_vec()) {
+            left.indices.extend_from_slice(index);
+            left.values.extend_from_slice(value);
+        }
+    }
+    left
+}
+
+impl Predicate {
+    /// Finds the matching elements of a box.
+    pub(crate) fn find(
+        &self,
+        elements: Elements,
+        slab: &Slab,
+        bytes: &[u8],
+        indices: &mut Vec<u64>,
+        values: &mut Vec<u8>,
+    ) {
+        let mut held = Vec::new();
+        self.test(&elements.values(bytes), &mut held);
+        for ((at, value), _) in
+            (0..).zip(bytes.chunks_exact(elements.size())).zip(held).filter(|(_, held)| *held)
+        {
+            indices.extend(element_index(slab, at));
+            values.extend_from_slice(value);
+        }
+    }
+}
+
+/// Returns the index of an element of a box.
+pub(super) fn element_index(slab: &Slab, mut at: u64) -> Vec<u64> {
+    let mut index = slab.start.clone();
+    for (index, count) in index.iter_mut().zip(&slab.count).rev() {
+        *index += at % (*count).max(1);
+        at /= (*count).max(1);
+    }
+    index
+}

@@ -1,0 +1,227 @@
+//! A committed dataset cut into the blocks of a regular grid; each block can be copied as stored or
+//! composed from its layers.
+
+use super::log_cache::Pool;
+use crate::commit::overlap::{Layer, copy_elements, layers, rows};
+use crate::format::manifest::StoredDataset;
+use crate::{Log, Place, Slab};
+use hyperchunk::{Error, Result};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A dataset cut into blocks.
+#[derive(Debug)]
+pub(crate) struct Blocks<'a> {
+    stored: &'a StoredDataset,
+    block: Vec<u64>,
+    layers: Vec<Layer>,
+    logs: &'a Pool<'a>,
+    /// Layers of each block that has written data, lowest first, by number in `layers`.
+    touched: BTreeMap<Vec<u64>, Vec<u32>>,
+}
+
+/// Content of a block.
+#[derive(Debug)]
+pub(crate) enum Content<'a> {
+    /// A chunk as its writer stored it: its bytes and its filter mask.
+    Chunk(&'a [u8], u32),
+    /// Decoded elements of the whole block.
+    Elements(&'a [u8]),
+}
+
+/// Buffers of one thread.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    bytes: Vec<u8>,
+}
+
+fn narrow(size: u64) -> Result<usize> {
+    usize::try_from(size).map_err(|_| Error::limit("a block larger than memory"))
+}
+
+impl<'a> Blocks<'a> {
+    /// Cuts a dataset of an epoch into blocks of the given extent.
+    pub(crate) fn new(logs: &'a Pool<'a>, stored: &'a StoredDataset, block: Vec<u64>) -> Result<Self> {
+        let layers: Vec<Layer> = layers(stored).collect();
+        let mut touched: BTreeMap<Vec<u64>, Vec<u32>> = BTreeMap::new();
+        for (number, layer) in layers.iter().enumerate() {
+            let number = u32::try_from(number).map_err(|_| Error::limit("2^32 pieces"))?;
+            let axes = layer.seen.start.iter().zip(&layer.seen.count).zip(&block);
+            let ranges: Vec<(u64, u64)> = axes
+                .map(|((start, count), block)| (start / block, (start + count.saturating_sub(1)) / block))
+                .collect();
+            let mut key: Vec<u64> = ranges.iter().map(|(first, _)| *first).collect();
+            'keys: loop {
+                touched.entry(key.clone()).or_default().push(number);
+                for (place, (first, last)) in key.iter_mut().zip(&ranges).rev() {
+                    if *place < *last {
+                        *place += 1;
+                        continue 'keys;
+                    }
+                    *place = *first;
+                }
+                break;
+            }
+        }
+        Ok(Self { stored, block, layers, logs, touched })
+    }
+
+    /// Returns the keys (grid coordinates) of the blocks that have written data, in order.
+    pub(crate) fn keys(&self) -> Vec<&[u64]> {
+        self.touched.keys().map(|key| &**key).collect()
+    }
+
+    /// Returns the box of a block, which may reach past the extent.
+    pub(crate) fn slab(&self, key: &[u64]) -> Slab {
+        let start: Vec<u64> = key.iter().zip(&self.block).map(|(key, block)| key * block).collect();
+        Slab::new(start, self.block.clone())
+    }
+
+    /// Returns the visible layers of a block, lowest first. Layers below one that covers the whole
+    /// block are left out.
+    fn visible(&self, key: &[u64], within: &Slab) -> Vec<&Layer> {
+        let all = self.touched.get(key).map(Vec::as_slice).unwrap_or_default();
+        let layers: Vec<&Layer> = all.iter().filter_map(|number| self.layers.get(*number as usize)).collect();
+        let covers = |layer: &&Layer| {
+            !layer.piece.place.is_fields() && layer.seen.intersection(within).as_ref() == Some(within)
+        };
+        let bottom = layers.iter().rposition(covers).unwrap_or(0);
+        layers.get(bottom..).unwrap_or_default().to_vec()
+    }
+
+    fn log(&self, layer: &Layer) -> Result<Arc<Log>> {
+        let part = self.stored.parts.get(layer.part);
+        self.logs.get(part.ok_or_else(|| Error::corrupt("a part without a log"))?.log)
+    }
+
+    /// Returns the content of a block, or `None` outside the extent. With `whole`, a chunk that is
+    /// the entire block is returned as stored.
+    pub(crate) fn content<'s>(
+        &self,
+        key: &[u64],
+        whole: bool,
+        scratch: &'s mut Scratch,
+    ) -> Result<Option<Content<'s>>> {
+        let block = self.slab(key);
+        let Some(within) = block.clipped(&self.stored.extent) else { return Ok(None) };
+        let layers = self.visible(key, &within);
+        if let [layer] = &*layers
+            && let Place::Chunk { mask } = layer.piece.place
+            && whole
+            && layer.piece.slab == block
+            && layer.seen.intersection(&within).as_ref() == Some(&within)
+        {
+            scratch.bytes.resize(narrow(layer.piece.length)?, 0);
+            self.log(layer)?.read_at(layer.piece.offset, &mut scratch.bytes)?;
+            return Ok(Some(Content::Chunk(&scratch.bytes, mask)));
+        }
+        let outer = if whole { &block } else { &within };
+        self.fill(outer, &mut scratch.bytes)?;
+        for layer in layers {
+            if let Some(wanted) = layer.seen.intersection(&within) {
+                let log = self.log(layer)?;
+                copy_elements(
+                    &log,
+                    &self.stored.definition,
+                    &layer.piece,
+                    &wanted,
+                    (outer, &mut scratch.bytes),
+                )?;
+            }
+        }
+        Ok(Some(Content::Elements(&scratch.bytes)))
+    }
+
+    /// Returns the written boxes of a block; they do not overlap.
+    pub(crate) fn written(&self, key: &[u64]) -> Result<Vec<Slab>> {
+        let Some(within) = self.slab(key).clipped(&self.stored.extent) else { return Ok(Vec::new()) };
+        let layers = self.visible(key, &within);
+        if layers.first().is_some_and(|layer| layer.seen.intersection(&within).as_ref() == Some(&within)) {
+            return Ok(vec![within]);
+        }
+        let mut covered = vec![false; narrow(within.elements()?)?];
+        for layer in layers {
+            let Some(seen) = layer.seen.intersection(&within) else { continue };
+            for (start, _, length) in rows(&seen, &within, &seen) {
+                let range = narrow(start)?..narrow(start + length)?;
+                covered.get_mut(range).unwrap_or_default().fill(true);
+            }
+        }
+        let mut boxes = Vec::new();
+        let mut at = 0;
+        for run in covered.chunk_by(|one, other| one == other) {
+            if run.first() == Some(&true) {
+                split_range(&within, at, run.len() as u64, &mut boxes);
+            }
+            at += run.len() as u64;
+        }
+        Ok(boxes)
+    }
+
+    /// Fills a buffer for the elements of a box with the fill value.
+    fn fill(&self, slab: &Slab, bytes: &mut Vec<u8>) -> Result<()> {
+        let definition = &self.stored.definition;
+        let size = slab.elements()?.checked_mul(definition.element_size());
+        let size = narrow(size.ok_or_else(|| Error::limit("2^64 bytes"))?)?;
+        bytes.clear();
+        match definition.unwritten() {
+            Some(value) => bytes.extend(value.iter().copied().cycle().take(size)),
+            None => bytes.resize(size, 0),
+        }
+        Ok(())
+    }
+}
+
+/// Appends the boxes that together are `length` consecutive elements of a box, from `first` on in
+/// row-major order.
+pub(crate) fn split_range(slab: &Slab, mut first: u64, mut length: u64, boxes: &mut Vec<Slab>) {
+    let rank = slab.count.len();
+    // Number of elements in one index of each axis.
+    let mut below = vec![1_u64; rank];
+    for axis in (1..rank).rev() {
+        below[axis - 1] = below[axis].saturating_mul(slab.count[axis]);
+    }
+    while length > 0 {
+        // The outermost axis along which the run holds whole indices.
+        let axis = (0..rank).find(|axis| first.is_multiple_of(below[*axis]) && length >= below[*axis]);
+        let Some(axis) = axis else {
+            boxes.push(slab.clone());
+            return;
+        };
+        let place = |axis: usize| first / below[axis] % slab.count[axis].max(1);
+        let many = (length / below[axis]).min(slab.count[axis] - place(axis));
+        let start = (0..rank).map(|axis| slab.start[axis] + place(axis)).collect::<Vec<_>>();
+        let count = (0..rank).map(|other| match other.cmp(&axis) {
+            std::cmp::Ordering::Less => 1,
+            std::cmp::Ordering::Equal => many,
+            std::cmp::Ordering::Greater => slab.count[other],
+        });
+        boxes.push(Slab::new(start, count.collect::<Vec<_>>()));
+        first += many * below[axis];
+        length -= many * below[axis];
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_in_order_are_few_boxes() {
+        let slab = Slab::new([10, 20, 30], [3, 4, 5]);
+        for first in 0..60 {
+            for length in 1..=60 - first {
+                let mut boxes = Vec::new();
+                split_range(&slab, first, length, &mut boxes);
+                assert!(boxes.len() <= 5, "{boxes:?}");
+                let found = boxes.iter().flat_map(|part| {
+                    rows(part, &slab, part).flat_map(|(start, _, length)| start..start + length)
+                });
+                assert!(found.eq(first..first + length), "{first} {length}: {boxes:?}");
+            }
+        }
+        let mut boxes = Vec::new();
+        split_range(&Slab::default(), 0, 1, &mut boxes);
+        assert_eq!(boxes, [Slab::default()]);
+    }
+}

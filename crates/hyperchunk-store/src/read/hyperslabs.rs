@@ -1,0 +1,132 @@
+//! Selections converted to boxes, the form that a log stores.
+
+use crate::format::piece::Slab;
+use crate::{LogWriter, OwnDataset};
+use hyperchunk::{Error, Result};
+use hyperchunk_format::select::{Axis, Selection, runs};
+
+/// Maximum number of boxes of one write.
+const MAX_BOXES: usize = 1 << 26;
+
+/// Converts a selection to boxes. Their elements, box after box and each in C order, are the
+/// selection's elements in its order.
+///
+/// # Errors
+/// Invalid if the selection does not suit the extent; Limit for more than 2²⁶ boxes.
+pub fn boxes(choice: &Selection, dims: &[u64]) -> Result<Vec<Slab>> {
+    choice.check(dims)?;
+    if let Some(only) = only_box(choice, dims) {
+        return Ok(vec![only]);
+    }
+    let mut found: Vec<Slab> = Vec::new();
+    let rank = dims.len();
+    for (mut at, mut length) in runs(choice, dims)? {
+        while length > 0 {
+            // Take as many whole planes of the slowest dimension that begins here as possible, else
+            // a part of a row.
+            let mut place = vec![0; rank];
+            let mut left = at;
+            for (place, dim) in place.iter_mut().zip(dims).rev() {
+                *place = left % dim;
+                left /= dim;
+            }
+            let mut count = vec![1; rank];
+            let mut plane = 1;
+            let mut taken = 0;
+            for axis in (0..rank).rev() {
+                let room = dims[axis] - place[axis];
+                let fits = (length / plane).min(room);
+                count[axis] = fits;
+                taken = plane * fits;
+                if axis == 0 || fits < dims[axis] || length / (plane * dims[axis]) == 0 {
+                    break;
+                }
+                plane *= dims[axis];
+            }
+            if found.len() >= MAX_BOXES {
+                return Err(Error::limit("a selection of more than 2^26 boxes: write it in parts"));
+            }
+            found.push(Slab { start: place, count });
+            at += taken;
+            length -= taken;
+        }
+    }
+    Ok(found)
+}
+
+fn only_box(choice: &Selection, dims: &[u64]) -> Option<Slab> {
+    match choice {
+        Selection::All => Some(Slab::new(vec![0; dims.len()], dims)),
+        Selection::Axes(axes) => {
+            let mut slab = Slab::default();
+            for axis in axes {
+                let Axis::Range { start, stride, count, block } = axis else { return None };
+                if *count > 1 && stride != block {
+                    return None;
+                }
+                slab.start.push(*start);
+                slab.count.push(count.checked_mul(*block)?);
+            }
+            Some(slab)
+        }
+        _ => None,
+    }
+}
+
+impl LogWriter {
+    /// Writes the elements of a selection, in its order and in the dataset's datatype.
+    ///
+    /// # Errors
+    /// Invalid if the selection does not suit the extent, or the number of bytes is not the one
+    /// that it needs; Io.
+    pub fn write(&self, dataset: u32, choice: &Selection, bytes: &[u8]) -> Result<()> {
+        let OwnDataset { definition, dims, .. } = self.dataset(dataset)?;
+        let boxes = boxes(choice, &dims).map_err(|e| e.object(String::from_utf8_lossy(&definition.path)))?;
+        self.write_boxes(dataset, &boxes, bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyperchunk_format::select::Blocks;
+
+    fn check(choice: &Selection, dims: &[u64], most: usize) {
+        let found = boxes(choice, dims).unwrap();
+        let mut numbers = Vec::new();
+        for slab in &found {
+            let mut at = vec![0; dims.len()];
+            for _ in 0..slab.elements().unwrap() {
+                let place = slab.start.iter().zip(&at).zip(dims);
+                numbers.push(place.fold(0, |number, ((start, at), dim)| number * dim + start + at));
+                for axis in (0..dims.len()).rev() {
+                    at[axis] += 1;
+                    if at[axis] < slab.count[axis] {
+                        break;
+                    }
+                    at[axis] = 0;
+                }
+            }
+        }
+        let expected: Vec<u64> =
+            runs(choice, dims).unwrap().flat_map(|(start, length)| start..start + length).collect();
+        assert_eq!(numbers, expected, "{choice:?}");
+        assert!(found.len() <= most, "{} boxes for {choice:?}", found.len());
+    }
+
+    #[test]
+    fn boxes_have_the_elements_of_a_selection_in_its_order() {
+        let dims = [6, 5, 4];
+        check(&Selection::All, &dims, 1);
+        check(&Selection::None, &dims, 0);
+        let axes = |axes: [Axis; 3]| Selection::Axes(axes.into());
+        check(&axes([Axis::range(1..4), Axis::range(2..5), Axis::range(0..2)]), &dims, 1);
+        check(&axes([Axis::steps(1, 2, 3), Axis::range(0..5), Axis::range(0..4)]), &dims, 3);
+        check(&axes([Axis::range(0..6), Axis::steps(0, 2, 2), Axis::steps(1, 2, 2)]), &dims, 24);
+        check(&axes([Axis::List(vec![0, 3, 4]), Axis::range(1..3), Axis::range(0..4)]), &dims, 6);
+        check(&Selection::Points { rank: 3, coordinates: vec![5, 4, 3, 0, 0, 0, 5, 4, 3] }, &dims, 3);
+        let blocks = Blocks::new(3, &[0, 0, 0, 3, 4, 3, 5, 1, 1, 5, 2, 2]).unwrap();
+        check(&Selection::Blocks(blocks), &dims, 3);
+        check(&Selection::Axes(vec![]), &[], 1);
+    }
+}

@@ -1,0 +1,13 @@
+//! Reading: an epoch, the pieces that a selection meets, and the plan of their bytes.
+
+pub(crate) mod blocks;
+pub(crate) mod contiguous_rows;
+pub(crate) mod hyperslabs;
+pub(crate) mod io_plan;
+pub(crate) mod log_cache;
+pub(crate) mod overlay_order;
+pub(crate) mod pieces;
+pub(crate) mod plan;
+pub(crate) mod rtree;
+pub(crate) mod snapshot;
+pub(crate) mod uncommitted;

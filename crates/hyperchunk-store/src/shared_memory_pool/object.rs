@@ -1,0 +1,250 @@
+//! Objects of a pool: writing, sealing, reading, spilling.
+
+use super::index::{State, Word};
+use super::memory;
+use super::memory::Mapping;
+use super::segment::{OwnedSegment, reclaim, segment_path, take};
+use super::{MAX_NAME_BYTES, Pool, failed};
+use hyperchunk::output::Output;
+use hyperchunk::{Error, ErrorKind, Result};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// Signature of a spilled object. It is followed by the object's length, the length of its name,
+/// the name, and zeros up to [`HEAD_BYTES`].
+const MAGIC: [u8; 8] = *b"HCSPILL\x01";
+const HEAD_BYTES: usize = 4096;
+
+/// An object that is being written: invisible until it is sealed, and discarded if it never is.
+#[derive(Debug)]
+pub struct PoolWriter {
+    pool: Pool,
+    name: String,
+    taken: Option<OwnedSegment>,
+    mapping: Mapping,
+    process: u32,
+}
+
+/// An object of a pool: immutable bytes, valid as long as this value lives.
+#[derive(Debug, Clone)]
+pub struct PoolObject(Arc<MappedObject>);
+
+#[derive(Debug)]
+struct MappedObject {
+    mapping: Mapping,
+    from: usize,
+    length: usize,
+    /// Holds the lock.
+    _file: File,
+}
+
+impl PoolWriter {
+    pub(super) fn begin(pool: &Pool, name: &str, size: u64) -> Result<Self> {
+        let taken = take(pool, size)?;
+        let length = usize::try_from(1_u64 << taken.order)
+            .map_err(|_| Error::limit("larger than the address space"))?;
+        let mapping = Mapping::new(&taken.file, length, true)
+            .map_err(|error| failed("map", &segment_path(pool, taken.number), &error))?;
+        mapping.prepare(usize::try_from(size).unwrap_or(usize::MAX));
+        let process = std::process::id();
+        Ok(Self { pool: pool.clone(), name: name.to_owned(), taken: Some(taken), mapping, process })
+    }
+
+    /// Returns its memory, at least as large as requested. It still has the content of its previous
+    /// use.
+    pub fn memory(&mut self) -> &mut [u8] {
+        // SAFETY: these bytes are mapped, and no other process uses them until it is sealed: this
+        // one holds the lock of the segment.
+        unsafe { std::slice::from_raw_parts_mut(self.mapping.start(), self.mapping.length()) }
+    }
+
+    /// Returns the start of its memory.
+    #[must_use]
+    pub fn start(&self) -> *mut u8 {
+        self.mapping.start()
+    }
+
+    /// Returns the size of its memory in bytes.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        self.mapping.length()
+    }
+
+    /// Makes the first `length` bytes a visible object.
+    ///
+    /// # Errors
+    /// Invalid for more bytes than there are, or after a fork; Io if there is an object of its
+    /// name.
+    pub fn seal(mut self, length: u64) -> Result<()> {
+        if self.process != std::process::id() {
+            return Err(Error::invalid(
+                "the object is being made by the process that this one was forked from",
+            ));
+        }
+        if length > self.mapping.length() as u64 {
+            return Err(Error::invalid(format!("{length} bytes of {}", self.mapping.length())));
+        }
+        let Some(taken) = self.taken.as_ref() else { return Err(Error::invalid("it is sealed")) };
+        let (number, word) = (taken.number, taken.word);
+        let index = &self.pool.0.index;
+        let exists = || {
+            let message = format!("the pool has an object {:?}: delete it first", self.name);
+            Error::new(ErrorKind::Io, message)
+        };
+        if !index.sealed(&self.name).is_empty()
+            || self.pool.spilled(&self.name).is_some_and(|file| file.exists())
+        {
+            return Err(exists());
+        }
+        index.describe(number, &self.name, length);
+        index.touch(number, self.pool.tick());
+        if !index.change(number, word, State::Sealed) {
+            return Err(Error::corrupt(
+                "the index of the pool was changed under an object that is being made",
+            ));
+        }
+        // Of two that are sealed concurrently, the first one in the index counts.
+        let sealed = index.sealed(&self.name);
+        if sealed.first().is_some_and(|(first, _)| *first != number) {
+            if let Some((_, word)) = sealed.iter().find(|(found, _)| *found == number) {
+                index.change(number, *word, State::Deleted);
+            }
+            return Err(exists());
+        }
+        self.taken = None;
+        Ok(())
+    }
+}
+
+impl Drop for PoolWriter {
+    fn drop(&mut self) {
+        let Some(taken) = self.taken.take() else { return };
+        if self.process != std::process::id() {
+            return;
+        }
+        // Release the lock first, because `reclaim` takes it.
+        drop(taken.file);
+        drop(reclaim(&self.pool, taken.number));
+    }
+}
+
+impl PoolObject {
+    pub(super) fn open(pool: &Pool, name: &str) -> Result<Self> {
+        let absent = || Error::new(ErrorKind::NotFound, format!("the pool has no object {name:?}"));
+        // The object may be spilled, or deleted and created again, at this moment.
+        for _ in 0..8 {
+            for (number, word) in pool.0.index.sealed(name) {
+                if let Some(object) = Self::mapped(pool, number, word)? {
+                    return Ok(object);
+                }
+            }
+            if let Some(object) = Self::map_spilled(pool, name)? {
+                return Ok(object);
+            }
+            if pool.0.index.sealed(name).is_empty() {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        Err(absent())
+    }
+
+    fn mapped(pool: &Pool, number: usize, word: Word) -> Result<Option<Self>> {
+        let path = segment_path(pool, number);
+        let named = |error: io::Error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => {
+                Error::new(ErrorKind::Truncated, "a segment that is shorter than its object")
+                    .file(path.display())
+            }
+            _ => failed("map", &path, &error),
+        };
+        let file = match File::open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => file.map_err(named)?,
+        };
+        if !memory::lock(&file, false).map_err(named)? {
+            return Ok(None);
+        }
+        // While the lock is held, the object cannot change.
+        let index = &pool.0.index;
+        let length = index.length(number);
+        if index.word(number).1 != word {
+            return Ok(None);
+        }
+        let length = usize::try_from(length).map_err(|_| Error::limit("larger than the address space"))?;
+        let mapping = Mapping::new(&file, length, false).map_err(named)?;
+        index.touch(number, pool.tick());
+        Ok(Some(Self(Arc::new(MappedObject { mapping, from: 0, length, _file: file }))))
+    }
+
+    /// Maps a spilled object.
+    fn map_spilled(pool: &Pool, name: &str) -> Result<Option<Self>> {
+        let Some(path) = pool.spilled(name) else { return Ok(None) };
+        let named = |error: io::Error| failed("read", &path, &error);
+        let mut file = match File::open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => file.map_err(named)?,
+        };
+        let corrupt = || Error::corrupt("a spilled object that is none, or not whole").file(path.display());
+        let (found, length) = read_head(&mut file).map_err(named)?.ok_or_else(corrupt)?;
+        if found != name {
+            return Err(corrupt());
+        }
+        let length = usize::try_from(length).map_err(|_| Error::limit("larger than the address space"))?;
+        let all = length.checked_add(HEAD_BYTES).ok_or_else(corrupt)?;
+        let mapping = Mapping::new(&file, all, false).map_err(|_| corrupt())?;
+        Ok(Some(Self(Arc::new(MappedObject { mapping, from: HEAD_BYTES, length, _file: file }))))
+    }
+}
+
+impl Deref for PoolObject {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `from + length` bytes are mapped.
+        let start = unsafe { self.0.mapping.start().add(self.0.from) };
+        // SAFETY: as above; a sealed object is never written to while its lock is held here.
+        unsafe { std::slice::from_raw_parts(start, self.0.length) }
+    }
+}
+
+/// Reads name and length of a spilled object; `None` if it is invalid or incomplete.
+pub(super) fn read_head(file: &mut File) -> io::Result<Option<(String, u64)>> {
+    let mut head = [0; HEAD_BYTES];
+    match file.read_exact(&mut head) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        read => read?,
+    }
+    let size = file.metadata()?.len();
+    let number = |at: usize| head[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+    let (length, name) = (number(8), usize::try_from(number(16)).unwrap_or(usize::MAX));
+    if head[..8] != MAGIC || name > MAX_NAME_BYTES || length.checked_add(HEAD_BYTES as u64) != Some(size) {
+        return Ok(None);
+    }
+    Ok(String::from_utf8(head[24..24 + name].to_vec()).ok().map(|name| (name, length)))
+}
+
+/// Writes an object to a file; the caller holds its lock.
+pub(super) fn spill(pool: &Pool, number: usize) -> Result<()> {
+    let Some((name, length)) = pool.0.index.entry(number) else { return Ok(()) };
+    let Some(path) = pool.spilled(&name) else { return Err(Error::invalid("no folder to spill to")) };
+    let segment = segment_path(pool, number);
+    let mut to = Output::create(&path, true)?;
+    let written = (|| {
+        let mut from = File::open(&segment)?;
+        let mut head = [0; HEAD_BYTES];
+        head[..8].copy_from_slice(&MAGIC);
+        head[8..16].copy_from_slice(&length.to_le_bytes());
+        head[16..24].copy_from_slice(&(name.len() as u64).to_le_bytes());
+        head[24..24 + name.len()].copy_from_slice(name.as_bytes());
+        to.write_all(&head)?;
+        let copied = io::copy(&mut (&mut from).take(length), &mut to)?;
+        if copied != length {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
+        }
+        Ok(())
+    })();
+    written.map_err(|error| failed("spill to", &path, &error))?;
+    to.finish()
+}

@@ -1,0 +1,226 @@
+//! Segments of a pool: allocation, reuse, spilling.
+
+use super::index::{State, Word};
+use super::{MAX_SEGMENT_LOG2, MIN_SEGMENT_LOG2, Pool, failed, memory, object, open_file};
+use hyperchunk::{Error, ErrorKind, Result};
+use std::fs::{self, File};
+use std::io;
+use std::path::PathBuf;
+
+/// Maximum number of attempts to allocate a segment when other processes interfere.
+const MAX_ATTEMPTS: usize = 64;
+
+/// A segment owned by this process: its slot, the slot's state word, and its locked file.
+#[derive(Debug)]
+pub(super) struct OwnedSegment {
+    pub(super) number: usize,
+    pub(super) word: Word,
+    pub(super) file: File,
+    pub(super) order: u32,
+}
+
+pub(super) fn segment_path(pool: &Pool, number: usize) -> PathBuf {
+    pool.0.folder.join(format!("segment-{number:04}"))
+}
+
+/// Takes the exclusive lock of a slot's segment; `None` if another process holds a lock, or there
+/// is no segment.
+fn lock_exclusive(pool: &Pool, number: usize) -> Result<Option<File>> {
+    let path = segment_path(pool, number);
+    let named = |error: io::Error| failed("lock", &path, &error);
+    match open_file(&path, false) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(failed("open", &path, &error)),
+        Ok(file) => Ok(memory::lock(&file, true).map_err(named)?.then_some(file)),
+    }
+}
+
+/// Allocates a segment of at least `size` bytes: a free one, or a new one if the quota allows it.
+pub(super) fn take(pool: &Pool, size: u64) -> Result<OwnedSegment> {
+    let order =
+        size.max(1).checked_next_power_of_two().map_or(u32::MAX, u64::trailing_zeros).max(MIN_SEGMENT_LOG2);
+    if order > MAX_SEGMENT_LOG2 {
+        return Err(Error::limit(format!("an object of {size} bytes")));
+    }
+    sweep(pool)?;
+    let index = &pool.0.index;
+    for _ in 0..MAX_ATTEMPTS {
+        for number in 0..index.slots() {
+            if let (State::Free, word) = index.word(number)
+                && index.order(number) == Some(order)
+                && let Some(taken) = recycle(pool, number, word, order)?
+            {
+                return Ok(taken);
+            }
+        }
+        let most = index.quota();
+        let used: u64 =
+            (0..index.slots()).filter_map(|number| index.order(number)).map(|order| 1 << order).sum();
+        if used.saturating_add(1 << order) > most {
+            if 1 << order > most {
+                return Err(Error::limit(format!(
+                    "an object of {size} bytes needs a segment of {}, and the pool's quota is {most}: make the pool with a larger quota",
+                    1_u64 << order
+                )));
+            }
+            make_room(pool, used.saturating_add(1 << order) - most)?;
+            continue;
+        }
+        let Some((number, word)) = (0..index.slots())
+            .map(|number| (number, index.word(number)))
+            .find_map(|(number, (state, word))| (state == State::Empty).then_some((number, word)))
+        else {
+            // All slots are in use: release a free segment of another size.
+            make_room(pool, 1)?;
+            continue;
+        };
+        if !index.change(number, word, State::Creating) {
+            continue;
+        }
+        let word = index.word(number).1;
+        match create_segment(pool, number, order) {
+            Ok(Some(file)) => return Ok(OwnedSegment { number, word, file, order }),
+            // Another process took the slot for a leftover of a dead process.
+            Ok(None) => {}
+            Err(error) => {
+                index.set_order(number, 0);
+                drop(fs::remove_file(segment_path(pool, number)));
+                index.change(number, word, State::Empty);
+                return Err(error);
+            }
+        }
+    }
+    Err(Error::new(ErrorKind::Io, "others took every segment faster than this process"))
+}
+
+/// Takes a free segment for reuse; `None` if another process was faster, or the segment is unusable.
+fn recycle(pool: &Pool, number: usize, word: Word, order: u32) -> Result<Option<OwnedSegment>> {
+    let index = &pool.0.index;
+    let Some(file) = lock_exclusive(pool, number)? else { return Ok(None) };
+    // Changing the slot requires the lock; it may have been changed before the lock was taken.
+    if !index.change(number, word, State::Creating) {
+        return Ok(None);
+    }
+    let word = index.word(number).1;
+    let size = file.metadata().map_or(0, |metadata| metadata.len());
+    if size != 1 << order {
+        // The size is wrong, so the file was tampered with.
+        index.set_order(number, 0);
+        drop(fs::remove_file(segment_path(pool, number)));
+        index.change(number, word, State::Empty);
+        return Ok(None);
+    }
+    Ok(Some(OwnedSegment { number, word, file, order }))
+}
+
+/// Creates the file of a segment, locked; `None` if another process locked it first.
+fn create_segment(pool: &Pool, number: usize, order: u32) -> Result<Option<File>> {
+    let path = segment_path(pool, number);
+    // A leftover of a process that was killed at this point.
+    drop(fs::remove_file(&path));
+    let file = open_file(&path, true).map_err(|error| failed("make", &path, &error))?;
+    if !memory::lock(&file, true).map_err(|error| failed("lock", &path, &error))? {
+        return Ok(None);
+    }
+    pool.0.index.set_order(number, order);
+    memory::reserve(&file, 1 << order).map_err(|error| match error.raw_os_error() {
+        Some(libc::ENOSPC) => {
+            Error::limit(format!("there is no memory for a segment of {} bytes: delete objects, or make the pool with a smaller quota and a folder to spill to", 1_u64 << order))
+        }
+        _ => failed("make", &path, &error),
+    })?;
+    Ok(Some(file))
+}
+
+/// Releases unsealed objects of dead processes, and deleted objects without readers.
+pub(super) fn sweep(pool: &Pool) -> Result<()> {
+    for number in 0..pool.0.index.slots() {
+        if matches!(pool.0.index.word(number).0, State::Creating | State::Deleted) {
+            reclaim(pool, number)?;
+        }
+    }
+    Ok(())
+}
+
+/// Releases the segment of an object that is deleted, or whose writer is gone, unless it is in use.
+pub(super) fn reclaim(pool: &Pool, number: usize) -> Result<()> {
+    let index = &pool.0.index;
+    let (state, word) = index.word(number);
+    if !matches!(state, State::Creating | State::Deleted) {
+        return Ok(());
+    }
+    // A new segment has no file at first, and its creator no lock: it is released only if there is
+    // an unlocked file.
+    let Some(_file) = lock_exclusive(pool, number)? else { return Ok(()) };
+    if index.order(number).is_some() {
+        index.change(number, word, State::Free);
+    } else {
+        // The process that released or created it was stopped at that point.
+        if index.word(number).1 == word {
+            drop(fs::remove_file(segment_path(pool, number)));
+        }
+        index.change(number, word, State::Empty);
+    }
+    Ok(())
+}
+
+/// Frees memory: first free segments, then, if there is a folder to spill to, the least recently
+/// used objects.
+fn make_room(pool: &Pool, mut needed: u64) -> Result<()> {
+    let index = &pool.0.index;
+    let mut freed = |number: usize| -> Result<bool> {
+        let (state, word) = index.word(number);
+        let Some(_file) = lock_exclusive(pool, number)?.filter(|_| state == State::Free) else {
+            return Ok(false);
+        };
+        // The lock gives exclusive use. The file is deleted first, so that the slot never has two.
+        if !index.change(number, word, State::Creating) {
+            return Ok(false);
+        }
+        let word = index.word(number).1;
+        let order = index.order(number).unwrap_or(0);
+        index.set_order(number, 0);
+        drop(fs::remove_file(segment_path(pool, number)));
+        index.change(number, word, State::Empty);
+        needed = needed.saturating_sub(1 << order);
+        Ok(needed == 0)
+    };
+    for number in 0..index.slots() {
+        if index.word(number).0 == State::Free && freed(number)? {
+            return Ok(());
+        }
+    }
+    if pool.0.spill.is_none() {
+        return Err(Error::limit(format!(
+            "the pool's quota of {} bytes is reached: delete objects, or make the pool with a larger quota or a folder to spill to",
+            index.quota()
+        )));
+    }
+    let mut oldest: Vec<(u64, usize, Word)> = (0..index.slots())
+        .map(|number| (number, index.word(number)))
+        .filter(|(_, (state, _))| *state == State::Sealed)
+        .map(|(number, (_, word))| (index.used(number), number, word))
+        .collect();
+    oldest.sort_unstable();
+    for (_, number, word) in oldest {
+        let Some(file) = lock_exclusive(pool, number)? else { continue };
+        if index.word(number).1 != word {
+            continue;
+        }
+        // Written to the file before it leaves memory, so that it is always available.
+        object::spill(pool, number)?;
+        if !index.change(number, word, State::Deleted) {
+            continue;
+        }
+        let word = index.word(number).1;
+        index.change(number, word, State::Free);
+        drop(file);
+        if freed(number)? {
+            return Ok(());
+        }
+    }
+    Err(Error::limit(format!(
+        "the pool's quota of {} bytes is reached, and all objects are being read or made: close some, or make the pool with a larger quota",
+        index.quota()
+    )))
+}

@@ -1,0 +1,324 @@
+//! Creation of stores, and their state before the first write.
+
+use crate::arrow_files;
+use crate::commit::merged_file::{Change, Merge, SkeletonDataset};
+use crate::commit::{open_skeleton, writers};
+use crate::location::bucket::parts;
+use crate::location::site::{Site, SiteBuf};
+use crate::{
+    DatasetId, Definition, FileStamp, KnownStore, Manifest, Marker, StoreId, StoredDataset, WriterId, commit,
+    store_folder,
+};
+use hyperchunk::walk::{Found, Next};
+use hyperchunk::write::Sync;
+use hyperchunk::{Error, ErrorKind, File, OpenOptions, Result};
+use std::collections::{HashMap, HashSet};
+use std::fs::Permissions;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// A path of a dataset, and its definition.
+pub type NamedDefinition = (Vec<u8>, Definition);
+
+/// A store that was just created; committing with it saves reading the store.
+#[derive(Debug, Clone)]
+pub struct NewStore {
+    /// State of the store that its writers need.
+    pub known: KnownStore,
+    /// The file at its path.
+    pub(crate) image: Arc<[u8]>,
+    /// The datasets, if the file has nothing else.
+    pub(crate) plain: Option<Arc<[Definition]>>,
+    /// Identity of that file, to detect that it was replaced.
+    pub(crate) stamp: Option<Stamp>,
+}
+
+/// Identity of a file, to tell it from an earlier one at the same path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    size: u64,
+    modified: SystemTime,
+    #[cfg(unix)]
+    inode: (u64, u64),
+    pub(crate) permissions: Permissions,
+}
+
+impl Stamp {
+    pub(crate) fn from_path(path: &Path) -> Option<Self> {
+        let metadata = std::fs::metadata(path).ok()?;
+        Some(Self {
+            size: metadata.len(),
+            modified: metadata.modified().ok()?,
+            #[cfg(unix)]
+            inode: {
+                use std::os::unix::fs::MetadataExt as _;
+                (metadata.dev(), metadata.ino())
+            },
+            permissions: metadata.permissions(),
+        })
+    }
+}
+
+/// A store that is about to be created. Writers that have its `known` may begin already.
+#[derive(Debug)]
+pub struct PendingStore {
+    site: SiteBuf,
+    /// State of the store that its writers need.
+    pub known: KnownStore,
+}
+
+/// Checks that a store may be created and makes its folder. Returns `None` if it replaces an
+/// earlier one: its writers' state is then known only once it is created.
+///
+/// # Errors
+/// As [`create`].
+pub fn begin<'a>(site: impl Into<Site<'a>>, replaces: bool) -> Result<Option<PendingStore>> {
+    let site = site.into().absolute()?;
+    if previous_epoch(site.site(), replaces)?.is_some() {
+        return Ok(None);
+    }
+    site.site().operations().make()?;
+    Ok(Some(PendingStore { site, known: KnownStore { store: StoreId::new(), epoch: 0, seen: None } }))
+}
+
+impl PendingStore {
+    /// Creates the store, as [`create`] does.
+    ///
+    /// # Errors
+    /// Io; errors of reading the image.
+    pub fn create(self, definitions: &[Definition], image: Option<&[u8]>, sync: Sync) -> Result<NewStore> {
+        let plain = image.is_none().then(|| definitions.into());
+        let store = self.known.store;
+        let made = structure(definitions, image, true)
+            .and_then(|(mut merge, shown, _)| merge.write((store, 0), &shown))
+            .and_then(|image| self.site.site().operations().replace(&image, None, sync).map(|()| image));
+        let local = self.site.site().local();
+        let image = made.inspect_err(|_| {
+            // Succeeds only if no writer has begun.
+            drop(local.map(|path| std::fs::remove_dir(store_folder(path))));
+        })?;
+        let stamp = local.and_then(Stamp::from_path);
+        let known = KnownStore { seen: local.and_then(FileStamp::from_path), ..self.known };
+        Ok(NewStore { known, stamp, image: image.into(), plain })
+    }
+}
+
+/// Returns the newest epoch of the store to be replaced. An existing file that must not be replaced
+/// is an error.
+fn previous_epoch(site: Site<'_>, replaces: bool) -> Result<Option<Arc<Manifest>>> {
+    let before = Manifest::newest(site)?;
+    if !replaces && (before.is_some() || site.operations().has_file()?) {
+        let message =
+            "there is a file of that name; to put a new store in its place, say so (overwrite=True)";
+        return Err(Error::new(ErrorKind::Io, message).file(site.operations().path().display()));
+    }
+    if before.is_none() && replaces {
+        remove_leftover_logs(site)?;
+    }
+    Ok(before)
+}
+
+/// Creates a store: a file at `path` that shows its future content. `image` is an HDF5 file with
+/// groups, attributes, small data and, by their markers, the datasets of `definitions`; datasets
+/// that it lacks are made, with their parent groups.
+///
+/// An existing file or store is an error, unless `replaces`. In that case the epochs of the earlier
+/// store stay for its readers until they are removed (`vacuum`), and a new epoch begins without
+/// their content.
+///
+/// # Errors
+/// Io if there is a file already, or from the system; errors of reading the image.
+pub fn create<'a>(
+    site: impl Into<Site<'a>>,
+    definitions: &[Definition],
+    image: Option<&[u8]>,
+    replaces: bool,
+    sync: Sync,
+) -> Result<NewStore> {
+    let site = site.into();
+    if let Some(begun) = begin(site, replaces)? {
+        return begun.create(definitions, image, sync);
+    }
+    let site = site.absolute()?;
+    let site = site.site();
+    let gone = || {
+        let message = "the store that was to be replaced is gone";
+        Error::new(ErrorKind::Io, message).file(site.operations().path().display())
+    };
+    let before = Manifest::newest(site)?.ok_or_else(gone)?;
+    let (mut merge, shown, stored) = structure(definitions, image, false)?;
+    loop {
+        let number = Manifest::numbers(site)?.last().map_or(1, |last| last + 1);
+        let mut manifest = Manifest {
+            store: before.store,
+            number,
+            parent: before.number,
+            floor: number - 1,
+            // All current writers.
+            hidden: writers(site)?,
+            datasets: stored.clone(),
+            image: merge.write((before.store, number), &shown)?,
+            ..Manifest::default()
+        };
+        manifest.renumber();
+        if manifest.publish(site, sync != Sync::Never)? {
+            site.operations().replace(&manifest.image, None, sync)?;
+            let seen = site.local().and_then(FileStamp::from_path);
+            let known = KnownStore { store: before.store, epoch: number, seen };
+            let stamp = site.local().and_then(Stamp::from_path);
+            return Ok(NewStore { known, stamp, image: manifest.image.into(), plain: None });
+        }
+    }
+}
+
+/// Returns the content of a new store: its structure, the stubs of its datasets, and the datasets.
+/// Without an epoch (`announced`), the marker holds the only definition of a dataset until the
+/// first write.
+fn structure(
+    definitions: &[Definition],
+    image: Option<&[u8]>,
+    announced: bool,
+) -> Result<(Merge, HashMap<DatasetId, SkeletonDataset>, Vec<StoredDataset>)> {
+    let mut changes = Vec::new();
+    if let Some(image) = image {
+        let image = File::from_bytes(image.to_vec(), &OpenOptions::default())?;
+        changes.push(Change {
+            writer: WriterId::default(),
+            base: None,
+            image,
+            deletes: false,
+            in_place: false,
+            written: HashSet::new(),
+        });
+    }
+    let mut merge = Merge::new(None, &changes)?;
+    let mut shown: HashMap<DatasetId, SkeletonDataset> = HashMap::new();
+    let mut stored = Vec::new();
+    let known: Vec<DatasetId> = merge.datasets().into_iter().map(|(id, _)| id).collect();
+    for definition in definitions {
+        let id = definition.id()?;
+        if !known.contains(&id) {
+            merge.define(id, &definition.path, WriterId::default());
+        }
+        let (datatype, dims) = (definition.datatype.clone(), definition.dims.clone());
+        let fill = definition.fill.value.clone();
+        let about = announced.then(|| Arc::new(definition.clone()));
+        if shown
+            .insert(
+                id,
+                SkeletonDataset { datatype, dims, segments: None, blocks: None, fill, definition: about },
+            )
+            .is_some()
+        {
+            continue;
+        }
+        let (definition, extent) = (definition.clone(), definition.dims.clone());
+        stored.push(StoredDataset { id, definition, extent, parts: Vec::new() });
+    }
+    Ok((merge, shown, stored))
+}
+
+/// Returns the state that a writer of the store at `path` needs, and its datasets with their paths:
+/// of the newest epoch or, before the first one, as the file announces them.
+///
+/// # Errors
+/// NotFound; errors of reading the file or the newest epoch.
+pub fn attach<'a>(site: impl Into<Site<'a>>) -> Result<(Option<KnownStore>, Vec<NamedDefinition>)> {
+    let site = site.into();
+    // Read before the epoch, so that a commit in between is noticed.
+    let seen = site.local().and_then(FileStamp::from_path);
+    if let Some(newest) = Manifest::newest(site)? {
+        let known = KnownStore { store: newest.store, epoch: newest.number, seen };
+        return Ok((Some(known), named_datasets(site, &newest)?));
+    }
+    let all = Marker::find_all(&open_skeleton(site)?)?;
+    check_folder(site, &all.iter().map(|(_, marker, _)| *marker).collect::<Vec<_>>())?;
+    let all = all.into_iter();
+    let announced = all
+        .filter_map(|(path, _, dataset)| Some((path, Definition::from_external_files(dataset.external())?)))
+        .collect();
+    Ok((None, announced))
+}
+
+/// Maximum number of further names of datasets that are returned: hard links of groups may reach
+/// the same datasets by very many paths.
+const MAX_FURTHER_NAMES: usize = 65_536;
+
+/// Returns the datasets of an epoch with their current paths. They may have been moved or linked
+/// since they were defined, also by a program without hyperchunk in the file at the user's path.
+pub(crate) fn named_datasets(site: Site<'_>, epoch: &Manifest) -> Result<Vec<NamedDefinition>> {
+    let file = commit::skeleton(site, epoch, true)?;
+    let all = Marker::find_all(&file)?.into_iter();
+    let mut named: Vec<NamedDefinition> = all
+        .filter_map(|(path, marker, _)| {
+            epoch.dataset(&marker.dataset).map(|stored| (path, stored.definition.clone()))
+        })
+        .collect();
+    let mut links = Vec::new();
+    file.walk(&file.root()?, b"/", &mut |visit| {
+        if let Found::Again(first) = visit.found {
+            links.push((visit.path.to_vec(), first.to_vec()));
+        }
+        Ok(Next::Enter)
+    })?;
+    let first_names = named.len();
+    for (link, first) in links {
+        // The link is to a dataset or to a group; datasets below the group get the further name as
+        // well.
+        let slash: &[u8] = if first == b"/" { b"/" } else { b"" };
+        let through = |(path, definition): &NamedDefinition| {
+            let rest = path.strip_prefix(&*first)?;
+            let is_below = rest.is_empty() || rest.starts_with(b"/") || first == b"/";
+            is_below.then(|| ([&*link, slash, rest].concat(), definition.clone()))
+        };
+        let further: Vec<NamedDefinition> = named.iter().filter_map(through).collect();
+        named.extend(further);
+        named.truncate(first_names.max(MAX_FURTHER_NAMES));
+    }
+    Ok(named)
+}
+
+/// Refuses the file of a store whose folder is missing: a writer would begin another store. Called
+/// when no epoch was found.
+fn check_folder(site: Site<'_>, markers: &[Marker]) -> Result<()> {
+    let epoch = markers.iter().map(|marker| marker.epoch).max();
+    let there = site.local().is_none_or(|path| store_folder(path).is_dir());
+    match epoch {
+        None => return Ok(()),
+        Some(0) if there => return Ok(()),
+        Some(_) => {}
+    }
+    let path = site.operations().path().display();
+    let found = if there { "no epoch in it" } else { "no such folder" };
+    let message = format!(
+        "cannot open the store of {path}: expected its folder {path}.d beside it, got {found}; a hard link, or a file that was \
+         copied or moved alone, has none: use the name of the file that it was made with, or move both"
+    );
+    Err(Error::new(ErrorKind::NotFound, message))
+}
+
+/// Removes the logs of writers of which nothing was ever committed; otherwise they would be taken
+/// for the new store's.
+fn remove_leftover_logs(site: Site<'_>) -> Result<()> {
+    if let Some(bucket) = site.bucket() {
+        for name in site.operations().list()?.iter().filter(|name| parts::parse_writer(name).is_some()) {
+            bucket.delete(name)?;
+        }
+        return Ok(());
+    }
+    let Some(path) = site.local() else { return Ok(()) };
+    let folder = store_folder(path);
+    let Ok(entries) = std::fs::read_dir(&folder) else { return Ok(()) };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let writer = name.to_str().and_then(|name| WriterId::from_hex(name.strip_suffix(".log")?));
+        let Some(writer) = writer else { continue };
+        for file in arrow_files::find_fragments(path, writer).into_iter().chain([entry.path()]) {
+            std::fs::remove_file(&file).map_err(|error| {
+                Error::new(ErrorKind::Io, format!("cannot remove {}: {error}", file.display()))
+            })?;
+        }
+    }
+    Ok(())
+}

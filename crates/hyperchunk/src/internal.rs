@@ -1,0 +1,41 @@
+//! Parts of the engine that `hyperchunk-store` builds on. They follow the engine and are no stable interface.
+
+pub use crate::external::refused;
+pub use crate::read::{ChunkCache, Output, Part, Parts, Scratch, Stretch, WORTH_A_THREAD, placed, spread};
+
+/// Digests of local files.
+pub mod contents {
+    pub use crate::contents::{MAX_FILE_BYTES, of};
+}
+
+/// The container of sidecar files.
+pub mod frame {
+    pub use crate::index::frame::{Frame, HEADER_BYTES, SectionLocation, pack, put_identity, take_identity};
+    pub use crate::index::packed::{put, take};
+}
+
+/// Positioned reads and writes of local files.
+pub mod positioned {
+    pub use crate::io::positioned::{read_exact_at, write_all_at};
+}
+
+/// Rounds of requests.
+pub mod rounds {
+    pub use crate::io::rounds::alone;
+}
+
+/// Uploads of objects in parts.
+pub mod upload {
+    pub use crate::io::upload::{Done, Listed, Made, Stored, Upload};
+}
+
+/// Steps of packing.
+pub mod pack {
+    pub use crate::pack::copy::{CopyCounts, copy, copy_choice};
+    pub use crate::pack::list::{Contents, Item};
+    pub use crate::pack::make::{CreatedObjects, attribute, make_dataset, tracked};
+    pub use crate::pack::plan::{Plan, dataset_plan, is_empty, needed};
+    pub use crate::pack::shape::good_chunk;
+    pub use crate::pack::translate::{Translation, is_null_reference};
+    pub use crate::pack::verify::compare_chunks;
+}

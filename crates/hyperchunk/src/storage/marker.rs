@@ -1,0 +1,125 @@
+//! Markers: the representation of a store's dataset for programs that do not know stores.
+//!
+//! In every skeleton it is a contiguous dataset whose data are in external files. The last of these
+//! is the marker: its name gives the dataset's id in the store and the epoch. Renaming, further
+//! links and references need no bookkeeping, because opening the dataset finds the marker. If the
+//! marker is the only external file, it has no size limit and makes libhdf5 fail on reads and
+//! writes; after segments of logs that hold all data, it is never read. A dataset with more
+//! segments than the list has room for is a virtual dataset instead, over blocks whose paths are
+//! the marker.
+
+use super::DatasetId;
+use crate::walk::{Found, Next};
+use crate::{Dataset, File, Result};
+use hyperchunk_format::model::{ExternalFile, Name, ObjectKind, VirtualMapping};
+
+/// Advice to the user, contained in the name that a failing program reports.
+pub const ADVICE: &str =
+    "these data are in a sharded store: read them with hyperchunk, or run hyperchunk store link or pack";
+
+/// Prefix of the external file name that marks a store's dataset. Such a folder must never exist.
+pub const MARKER: &str = "/.hyperchunk-store/";
+
+/// Identity of the store's dataset that a native dataset (the stub) represents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Marker {
+    /// The dataset.
+    pub dataset: DatasetId,
+    /// Epoch whose skeleton it is in; 0 in one that is not committed.
+    pub epoch: u64,
+}
+
+impl Marker {
+    /// Returns the marker of a dataset with these external files; `None` if it belongs to no store.
+    #[must_use]
+    pub fn from_external_files(files: &[ExternalFile]) -> Option<Self> {
+        let name = files.last()?.name.as_str()?.strip_prefix(MARKER)?;
+        let mut parts = name.splitn(3, '/');
+        let dataset = DatasetId::from_hex(parts.next()?)?;
+        let epoch = parts.next()?.parse().ok()?;
+        Some(Self { dataset, epoch })
+    }
+
+    /// Returns the marker of a dataset of a skeleton, which is a virtual one if it has too many
+    /// pieces for a list of external files.
+    #[must_use]
+    pub fn from_dataset(dataset: &Dataset) -> Option<Self> {
+        Self::from_external_files(dataset.external()).or_else(|| Self::from_mappings(dataset.mappings()))
+    }
+
+    /// Returns the marker of a virtual dataset over blocks of logs.
+    #[must_use]
+    pub fn from_mappings(mappings: &[VirtualMapping]) -> Option<Self> {
+        let first = mappings.first()?;
+        let ([file], [dataset]) = (&*first.file.parts, &*first.dataset.parts) else { return None };
+        Self::from_block_path((file.as_str()? == ".").then_some(dataset.as_str())??)
+    }
+
+    /// Parses the marker of a virtual dataset from the path of one of its source blocks.
+    #[must_use]
+    pub fn from_block_path(path: &str) -> Option<Self> {
+        let mut parts = path.strip_prefix(MARKER)?.split('/');
+        let dataset = DatasetId::from_hex(parts.next()?)?;
+        let epoch = parts.next()?.parse().ok()?;
+        parts.next()?.parse::<usize>().ok()?;
+        parts.next().is_none().then_some(Self { dataset, epoch })
+    }
+
+    /// Returns the path of a block of the dataset.
+    #[must_use]
+    pub fn block(&self, number: usize) -> String {
+        format!("{MARKER}{}/{}/{number}", self.dataset, self.epoch)
+    }
+
+    /// Returns all datasets of stores that are reachable in a file, each with a path.
+    ///
+    /// # Errors
+    /// Errors of reading the file.
+    pub fn find_all(file: &File) -> Result<Vec<(Vec<u8>, Self, Dataset)>> {
+        let mut all = Vec::new();
+        file.walk(&file.root()?, b"/", &mut |visit| {
+            if let Found::Object(object) = visit.found
+                && object.kind() == ObjectKind::Dataset
+            {
+                let dataset = object.dataset()?;
+                if let Some(marker) = Self::from_dataset(&dataset) {
+                    all.push((visit.path.to_vec(), marker, dataset));
+                }
+            }
+            Ok(Next::Enter)
+        })?;
+        Ok(all)
+    }
+
+    /// Returns the marker as an external file: after segments that hold all data (`linked`), or
+    /// alone.
+    #[must_use]
+    pub fn to_external_file(&self, linked: bool) -> ExternalFile {
+        let name = format!("{MARKER}{}/{}/{ADVICE}", self.dataset, self.epoch);
+        ExternalFile { name: Name::from(&*name), offset: 0, size: linked.then_some(1) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_marker_is_found_by_its_name_alone() {
+        let marker = Marker { dataset: DatasetId([7; 16]), epoch: 12 };
+        let data = ExternalFile { name: "/logs/a.log".into(), offset: 128, size: Some(40) };
+        assert_eq!(Marker::from_external_files(&[marker.to_external_file(false)]), Some(marker));
+        assert_eq!(Marker::from_external_files(&[data.clone(), marker.to_external_file(true)]), Some(marker));
+        assert_eq!(marker.to_external_file(true).size, Some(1));
+        assert_eq!(marker.to_external_file(false).size, None);
+        let last = [marker.to_external_file(true), data];
+        assert_eq!(Marker::from_external_files(&last), None, "it is the last one, or none");
+        for name in ["", "/.hyperchunk-store/", "/.hyperchunk-store/00/1", "/.hyperchunk-store/x/1/y"] {
+            let file = ExternalFile { name: name.into(), offset: 0, size: None };
+            assert_eq!(Marker::from_external_files(&[file]), None, "{name}");
+        }
+        let short = format!("/.hyperchunk-store/{}/3", marker.dataset);
+        let file = ExternalFile { name: Name::from(&*short), offset: 0, size: None };
+        assert_eq!(Marker::from_external_files(&[file]).map(|marker| marker.epoch), Some(3));
+    }
+}
