@@ -19,6 +19,10 @@ pub struct ObjectHeader {
     pub attribute_order_tracked: bool,
     /// True if the creation order of attributes is indexed.
     pub attribute_order_indexed: bool,
+    /// Size of its first block in bytes, prefix and checksum included.
+    pub first_block_bytes: u64,
+    /// Address and size in bytes of each continuation block.
+    pub continuations: Vec<(u64, u64)>,
     /// Messages, except null, continuation and reference count messages.
     pub messages: Vec<RawMessage>,
 }

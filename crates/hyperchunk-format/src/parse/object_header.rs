@@ -38,6 +38,8 @@ pub fn parse(image: Image<'_>, address: u64) -> Result<ObjectHeader> {
         prefix,
         messages: Vec::with_capacity(USUAL_MESSAGES),
         continuations: Vec::new(),
+        found: Vec::new(),
+        first_block_bytes: length,
         budget,
         seen: HashSet::new(),
         count_so_far: 0,
@@ -136,6 +138,9 @@ struct Blocks {
     messages: Vec<RawMessage>,
     /// Blocks not read yet: address and size.
     continuations: Vec<(u64, u64)>,
+    /// All continuation blocks found so far.
+    found: Vec<(u64, u64)>,
+    first_block_bytes: u64,
     budget: Budget,
     /// Addresses of the continuation blocks already found.
     seen: HashSet<u64>,
@@ -225,6 +230,7 @@ impl Blocks {
                 match address {
                     Some(address) if size > 0 && address != self.address && self.seen.insert(address) => {
                         self.continuations.push((address, size));
+                        self.found.push((address, size));
                     }
                     _ => return Err(cursor.error("a block that is empty or already read".into())),
                 }
@@ -250,6 +256,8 @@ impl Blocks {
             times: self.prefix.times,
             attribute_order_tracked: self.prefix.flags & 0x04 != 0,
             attribute_order_indexed: self.prefix.flags & 0x08 != 0,
+            first_block_bytes: self.first_block_bytes,
+            continuations: self.found,
             messages: self.messages,
         })
     }

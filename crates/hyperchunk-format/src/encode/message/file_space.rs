@@ -24,7 +24,7 @@ pub fn encode(space: &FileSpace) -> Result<Vec<u8>> {
     const NONE: u8 = 3;
     const MIN_PAGE_BYTES: u64 = 512;
     const MAX_PAGE_BYTES: u64 = 1 << 30;
-    let FileSpace { paged, reused, page_size } = *space;
+    let FileSpace { paged, reused, page_size, .. } = *space;
     if !(MIN_PAGE_BYTES..=MAX_PAGE_BYTES).contains(&page_size) {
         let message = format!("pages of {page_size} bytes, not {MIN_PAGE_BYTES} to {MAX_PAGE_BYTES}");
         return Err(Error::invalid(message).within(STRUCTURE));
@@ -52,14 +52,17 @@ mod tests {
     fn what_is_written_is_read() {
         for (paged, reused) in [(false, false), (false, true), (true, true)] {
             for page_size in [512, 4096, 1 << 20, 1 << 30] {
-                let space = FileSpace { paged, reused, page_size };
+                let space = FileSpace { paged, reused, persists: false, page_size };
                 let bytes = encode(&space).unwrap();
                 assert_eq!(bytes.len(), 29);
                 let found = parse::message::file_space::parse(&mut Cursor::new(&bytes, "", 0), SIZES);
                 assert_eq!(found.unwrap(), space);
             }
         }
-        assert!(encode(&FileSpace { paged: true, reused: true, page_size: 511 }).is_err());
-        assert!(encode(&FileSpace { paged: true, reused: true, page_size: (1 << 30) + 1 }).is_err());
+        assert!(encode(&FileSpace { paged: true, reused: true, persists: false, page_size: 511 }).is_err());
+        assert!(
+            encode(&FileSpace { paged: true, reused: true, persists: false, page_size: (1 << 30) + 1 })
+                .is_err()
+        );
     }
 }

@@ -9,6 +9,8 @@ pub struct FileSpace {
     pub paged: bool,
     /// True if freed space may be reused.
     pub reused: bool,
+    /// True if free space is listed in the file from one program to the next.
+    pub persists: bool,
     /// Page size in bytes.
     pub page_size: u64,
 }
@@ -22,9 +24,10 @@ pub fn parse(cursor: &mut Cursor<'_>, sizes: Sizes) -> Result<FileSpace> {
     const NONE: u8 = 3;
     cursor.version(1..=1)?;
     let strategy = cursor.u8()?;
-    let _persists = cursor.u8()?;
+    let persists = cursor.u8()? != 0;
     let _threshold = cursor.length(sizes)?;
-    Ok(FileSpace { paged: strategy == PAGED, reused: strategy != NONE, page_size: cursor.length(sizes)? })
+    let page_size = cursor.length(sizes)?;
+    Ok(FileSpace { paged: strategy == PAGED, reused: strategy != NONE, persists, page_size })
 }
 
 #[cfg(test)]
@@ -36,7 +39,7 @@ mod tests {
         let sizes = Sizes { address: 8, length: 4 };
         let bytes = [1, 1, 0, 1, 0, 0, 0, 0, 0, 64, 0, 9, 9];
         let space = parse(&mut Cursor::new(&bytes, "", 0), sizes).unwrap();
-        assert_eq!(space, FileSpace { paged: true, reused: true, page_size: 4 << 20 });
+        assert_eq!(space, FileSpace { paged: true, reused: true, persists: false, page_size: 4 << 20 });
         assert!(parse(&mut Cursor::new(&bytes[..9], "", 0), sizes).is_err());
         assert!(parse(&mut Cursor::new(&[0, 1], "", 0), sizes).is_err());
     }
