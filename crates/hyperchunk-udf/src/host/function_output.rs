@@ -105,8 +105,8 @@ struct RemainingBudgets {
 static REMAINING: Mutex<RemainingBudgets> = Mutex::new(RemainingBudgets { all: None, datasets: Vec::new() });
 
 impl RemainingBudgets {
-    /// Cuts a dataset's text to the remaining budget, from which the prefix of each line is paid, too.
-    fn limit(&mut self, mut text: String, label: &str, now: Instant) -> String {
+    /// Cuts a dataset's text to the remaining budget, from which a prefix of each line is paid, too.
+    fn limit(&mut self, mut text: String, (label, prefix_bytes): (&str, usize), now: Instant) -> String {
         let all = self.all.get_or_insert_with(|| RemainingBudget::new(&PROCESS_LIMIT, now));
         if !self.datasets.iter().any(|(known, _)| known == label) {
             if self.datasets.len() >= MAX_DATASETS {
@@ -119,7 +119,7 @@ impl RemainingBudgets {
         };
         all.refill(&PROCESS_LIMIT, now);
         own.refill(&DATASET_LIMIT, now);
-        let (cost, end) = affordable(&text, label.len() + 2, all.bytes.min(own.bytes));
+        let (cost, end) = affordable(&text, prefix_bytes, all.bytes.min(own.bytes));
         all.spend(cost);
         own.spend(cost);
         if end == text.len() {
@@ -157,9 +157,10 @@ fn affordable(text: &str, prefix_bytes: usize, budget: usize) -> (usize, usize) 
 
 /// Cuts a dataset's text to the remaining budget of this process.
 fn within_budget(text: String, label: &str) -> String {
+    let prefix_bytes = if keeps_streams() { 0 } else { label.len() + 2 };
     // The lock is only tried: after a fork, its holder may no longer exist.
     match if text.is_empty() { None } else { cache(&REMAINING) } {
-        Some(mut left) => left.limit(text, label, Instant::now()),
+        Some(mut left) => left.limit(text, (label, prefix_bytes), Instant::now()),
         None => text,
     }
 }
@@ -292,7 +293,7 @@ mod tests {
 
     /// Runs a function that prints `part` every `step` for `seconds`, and returns what is shown with prefixes.
     fn shown(left: &mut RemainingBudgets, part: &str, start: Instant, step: Duration, count: u32) -> String {
-        let texts = (0..count).map(|at| left.limit(part.to_owned(), "f.h5:/x", start + step * at));
+        let texts = (0..count).map(|at| left.limit(part.to_owned(), ("f.h5:/x", 9), start + step * at));
         texts.map(|text| text.lines().map(|line| format!("f.h5:/x: {line}\n")).collect::<String>()).collect()
     }
 
@@ -317,8 +318,8 @@ mod tests {
         let mut left = RemainingBudgets { all: None, datasets: Vec::new() };
         let start = Instant::now();
         let long = "z".repeat(300_000);
-        assert!(left.limit(long.clone(), "f", start).ends_with("is not shown)\n"));
-        assert_eq!(left.limit("no\n".to_owned(), "f", start + Duration::from_secs(1)), "");
-        assert_eq!(left.limit("yes\n".to_owned(), "f", start + Duration::from_secs(4)), "yes\n");
+        assert!(left.limit(long.clone(), ("f", 3), start).ends_with("is not shown)\n"));
+        assert_eq!(left.limit("no\n".to_owned(), ("f", 3), start + Duration::from_secs(1)), "");
+        assert_eq!(left.limit("yes\n".to_owned(), ("f", 3), start + Duration::from_secs(4)), "yes\n");
     }
 }
