@@ -50,6 +50,8 @@ class Writer:
         # No dataset objects: they refer to the writer, and the reference cycle would keep its log open until garbage
         # collection.
         self._datasets: dict[bytes, tuple[int, _core.StoreDefinition, Dtype]] = {}
+        # Identities of the datasets, also of those that were moved since they were created.
+        self._identities: set[str] = set()
         # Cache by name: the dataset's number, and the dtype of arrays that need no conversion.
         self._named: dict[str | bytes, tuple[int, Dtype]] = {}
         self._structure: WritableFile | None = None
@@ -59,6 +61,7 @@ class Writer:
 
     def _add(self, definition: _core.StoreDefinition) -> StoredDataset:
         shown = dtypes.dtype_of(definition.datatype.description)
+        self._identities.add(definition.marker())
         self._datasets[definition.path] = (self._core.define(definition), definition, shown)
         return self[definition.path]
 
@@ -122,7 +125,12 @@ class Writer:
         extent = creation.extent(shape, array, shown)
         if not schema.is_diverted(description, extent):
             return self.structure.create_dataset(name, shape, dtype, data, **options)
+        incarnation = 0
         definition = schema.define(self.structure, path, description, shown, extent, options)
+        # A dataset that was created here and moved away keeps its identity, and its data.
+        while definition.marker() in self._identities:
+            incarnation += 1
+            definition = schema.define(self.structure, path, description, shown, extent, options, incarnation)
         schema.show(self.structure, definition, bool(options.get("track_order")))
         made = self._add(definition)
         if array is not None:

@@ -173,3 +173,33 @@ def test_an_object_replaced_by_one_writer_and_changed_by_another(replacement: st
             epoch = run.commit(on_conflict="warn")
         assert epoch is not None
         assert [conflict.path for conflict in epoch.conflicts] == ["/g/s"]
+
+
+@pytest.mark.parametrize("name", SPECS)
+@pytest.mark.parametrize("again", [1, 2])
+def test_a_name_that_was_moved_away_may_be_made_again(name: str, again: int, tmp_path: Path) -> None:
+    """The dataset that was moved keeps its data, and the new one has none of them."""
+    kind, options = SPECS[name]
+    dtype = np.dtype(kind)
+    run = store.create(tmp_path / "a.h5", {"/d": store.Dataset((4,), dtype, **options)})
+    with run.writer() as writer:
+        writer["/d"][:] = np.ones(4, dtype)
+    run.commit()
+    for number in range(again):
+        code = f"""
+            import h5py
+            with h5py.File("a.h5", "r+") as f:
+                f.move("d", "moved{number}")
+        """
+        helpers.run(code, folder=tmp_path, store=True, commit="manual")
+        run.commit()
+        # Two writers agree about it without communication.
+        for writer in [run.writer(), run.writer()]:
+            with writer:
+                writer.create_dataset("/d", (4,), dtype, **options)[:1] = np.full(1, 2, dtype)
+        run.commit()
+    with hyperchunk.open(tmp_path / "a.h5") as file:
+        np.testing.assert_array_equal(file["moved0"][:], np.ones(4, dtype))
+        np.testing.assert_array_equal(file["d"][:1], np.full(1, 2, dtype))
+        fill = np.full(3, options.get("fillvalue", 0), dtype) if dtype.kind != "S" else np.zeros(3, dtype)
+        np.testing.assert_array_equal(file["d"][1:], fill)
