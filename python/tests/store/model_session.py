@@ -64,6 +64,14 @@ class Making:
         #: True also if there was nothing to flush: a file may have been overwritten by a new one.
         self.has_flushed = False
         self.extents = {path: entry.values.shape for path, entry in self.view.items() if entry.values is not None}
+        #: All names of each dataset, by each of them.
+        self.cells: dict[str, set[str]] = {}
+        for path, entry in self.view.items():
+            if entry.values is not None:
+                same = next((self.cells[one] for one in self.cells if self.view[one] is entry), set())
+                self.cells[path] = same | {path}
+                for one in same:
+                    self.cells[one] = self.cells[path]
         #: Names by which its writer knows datasets.
         self.names = set(self.extents)
         self.edits = False
@@ -128,6 +136,31 @@ class Making:
         ops, extents = self.ops[self.committed : upto], dict(self.extents)
         self.committed = upto
         for op in ops:
-            if op[0] == "resize":
-                self.extents[op[1]] = op[2]
+            self.follow(op)
         return ops, extents, self.priority
+
+    def follow(self, op: Op) -> None:
+        """Keeps the extents of a session that goes on after its commit, under all names of a dataset."""
+        verb, path, *rest = op
+        if verb == "dataset":
+            self.cells.setdefault(path, {path})
+        elif verb == "hard" and rest[0] in self.cells:
+            self.cells.setdefault(path, self.cells[rest[0]]).add(path)
+            if rest[0] in self.extents:
+                self.extents[path] = self.extents[rest[0]]
+        elif verb in ("move", "delete", "copy"):
+            for one in [one for one in self.cells if one == path or one.startswith(path + "/")]:
+                extent = self.extents.get(one)
+                names = self.cells[one] if verb == "copy" else self.cells.pop(one)
+                if verb != "copy":
+                    names.discard(one)
+                    self.extents.pop(one, None)
+                if verb != "delete":
+                    new = rest[0] + one[len(path) :]
+                    self.cells[new] = {new} if verb == "copy" else names
+                    self.cells[new].add(new)
+                    if extent is not None:
+                        self.extents[new] = extent
+        elif verb == "resize":
+            for one in self.cells.get(path, {path}):
+                self.extents[one] = rest[0]

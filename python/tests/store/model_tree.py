@@ -246,6 +246,9 @@ def merge(tree: Tree, writers: list[tuple[list[Op], dict[str, Extent], int]]) ->
     attrs: dict[tuple[str, str], Any] = {}
     smalls: dict[str, Any] = {}
     first = writers[0][2] if writers else 0
+    #: A value that equals the committed one is no change.
+    changed: dict[tuple[str, str], Any] = {}
+    old = {(path, name): value for path, entry in tree.items() for name, value in entry.attrs.items()}
     for ops, extents, priority in writers:
         own: dict[int, Part] = {}
         mine: dict[tuple[str, str], Any] = {}
@@ -255,6 +258,8 @@ def merge(tree: Tree, writers: list[tuple[list[Op], dict[str, Extent], int]]) ->
             before = dict(tree)
             apply(tree, op)
             verb, path = op[0], op[1]
+            if verb == "hard" and op[2] in extents and path not in before:
+                extents[path] = extents[op[2]]
             if verb in ("move", "copy"):
                 for one in below(before, path):
                     new = op[2] + one[len(path) :]
@@ -279,10 +284,16 @@ def merge(tree: Tree, writers: list[tuple[list[Op], dict[str, Extent], int]]) ->
                 mine_small[path] = plain(op[2])
         for (path, name), value in mine.items():
             if attrs.setdefault((path, name), value) != value:
-                conflicts.setdefault(path, set()).add("conflict" if priority == first else "maybe")
+                certain = priority == first and old.get((path, name)) not in (value, attrs[path, name])
+                conflicts.setdefault(path, set()).add("conflict" if certain else "maybe")
+            if value != old.get((path, name)):
+                changed[path, name] = value
         for path, value in mine_small.items():
             if smalls.setdefault(path, value) != value:
                 conflicts.setdefault(path, set()).add("conflict" if priority == first else "maybe")
+    for (path, name), value in changed.items():
+        if path in tree and name in tree[path].attrs:
+            tree[path].attrs[name] = value
     for key, entry in objects.items():
         assert entry.spec is not None
         assert entry.values is not None
