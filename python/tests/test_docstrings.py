@@ -127,7 +127,8 @@ def test_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         pytest.importorskip("xarray")
     module = importlib.import_module(name)
     finder = doctest.DocTestFinder(exclude_empty=True)
-    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
+    # Without the argument, it takes `-v` of the command line for its own.
+    runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
     for number, test in enumerate(finder.find(module)):
         folder = tmp_path / str(number)
         folder.mkdir()
