@@ -114,7 +114,8 @@ pub(crate) struct Inner {
 }
 
 impl File {
-    /// Opens a local file.
+    /// Opens a local file. If a program that edited it was interrupted in the middle of a commit, the commit is
+    /// completed first.
     ///
     /// # Errors
     /// NotFound or Io from the system; NotHdf5; Locked if it is marked as open for writing; Truncated if it
@@ -125,6 +126,9 @@ impl File {
             // The skeleton may be of another epoch, or gone.
             let here: Arc<dyn Source> = Arc::new(Memory::new(Vec::new()));
             return Self::of_epoch(&here, path, epoch, options);
+        }
+        if options.locking != Locking::Never {
+            crate::write::settle(path)?;
         }
         Self::of_local(LocalFile::open(path), path, options)
     }

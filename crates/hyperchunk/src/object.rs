@@ -24,12 +24,18 @@ pub struct Object {
 impl Object {
     pub(crate) fn open(file: &File, address: u64) -> Result<Self> {
         let header = file.parse(|image| object_header::parse(image, address))?;
+        Self::from_header(file, Arc::new(header))
+    }
+
+    /// Returns the object of a header that was read before.
+    pub(crate) fn from_header(file: &File, header: Arc<ObjectHeader>) -> Result<Self> {
+        let address = header.address;
         let kind = object::kind(&header).ok_or_else(|| {
             let message =
                 format!("the object at address {address:#x} is neither group, dataset nor datatype");
             file.name(Error::unsupported(message))
         })?;
-        Ok(Self { file: file.clone(), header: Arc::new(header), kind, path: None, asked: None })
+        Ok(Self { file: file.clone(), header, kind, path: None, asked: None })
     }
 
     /// Returns its kind.

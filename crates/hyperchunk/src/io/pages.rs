@@ -38,11 +38,15 @@ impl Pages {
     }
 
     fn page(&self, number: u64) -> Result<Arc<[u8]>> {
-        if let Some(page) = self.pages.read().unwrap_or_else(PoisonError::into_inner).get(&number) {
-            return Ok(Arc::clone(page));
-        }
         let start = number * PAGE as u64;
         let left = usize::try_from(self.source.size() - start).unwrap_or(usize::MAX);
+        // The last page of a file that has grown since is read again.
+        let is_whole = |page: &&Arc<[u8]>| page.len() >= PAGE.min(left);
+        let kept =
+            self.pages.read().unwrap_or_else(PoisonError::into_inner).get(&number).filter(is_whole).cloned();
+        if let Some(page) = kept {
+            return Ok(page);
+        }
         let mut page: Arc<[u8]> = std::iter::repeat_n(0, PAGE.min(left)).collect();
         if let Some(bytes) = Arc::get_mut(&mut page) {
             self.source.read_at(start, bytes)?;

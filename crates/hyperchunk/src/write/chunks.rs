@@ -133,6 +133,7 @@ impl Chunks {
                 old.filter(|old| !old.committed && size <= old.room && inner.sink.kept().is_none())
             {
                 inner.sink.write_at(old.address, bytes)?;
+                node.touch();
                 locked(&self.stored).insert(scaled.into(), ChunkLocation { size, mask, ..old });
                 return Ok(());
             }
@@ -189,6 +190,7 @@ impl Chunks {
             inner.note_chunks(node.id(), chunks, address)?;
         }
         let mut next = address;
+        node.touch();
         let mut stored = locked(&self.stored);
         stored.reserve(chunks.len());
         for (scaled, bytes, mask) in chunks {
@@ -217,6 +219,12 @@ impl Chunks {
         let PlacedChunk { address, size, mask, .. } = *placed;
         let stored = ChunkLocation { address, size, room: size, mask, committed: true };
         locked(&self.stored).insert((&*placed.scaled).into(), stored);
+    }
+
+    /// Forgets all stored chunks; returns their places.
+    pub(super) fn take_stored(&self) -> Vec<(u64, u64)> {
+        let mut stored = locked(&self.stored);
+        stored.drain().map(|(_, chunk)| (chunk.address, chunk.room)).collect()
     }
 
     /// Reads a chunk's stored bytes and its mask.
@@ -285,6 +293,7 @@ impl Chunks {
             let within = self.elements_within(&scaled, dims);
             if within == 0 {
                 if let Some(old) = locked(&self.stored).remove(&*scaled) {
+                    node.touch();
                     inner.space.give_back(old.address, old.room, old.committed);
                 }
             } else if within < whole {
@@ -377,6 +386,7 @@ impl DatasetNode {
         if count == 0 {
             return Ok(());
         }
+        self.check_writable()?;
         match &self.data {
             Data::Compact(bytes) => {
                 let mut kept = bytes.write().unwrap_or_else(PoisonError::into_inner);
@@ -393,6 +403,7 @@ impl DatasetNode {
                     self.flush_sequences(inner)?;
                     inner.note(&[Entry::Compact { object: self.id(), data: bytes.clone() }])?;
                 }
+                self.touch();
                 *kept = bytes;
                 Ok(())
             }
@@ -434,6 +445,7 @@ impl DatasetNode {
             }
         }
         inner.note(&[Entry::Begins { object: self.id(), address: start }])?;
+        self.touch();
         *address = Some(start);
         Ok(start)
     }

@@ -44,6 +44,17 @@ pub(super) struct Structure {
     pub(super) addresses: Vec<u64>,
     /// The size of the whole file.
     pub(super) end: u64,
+    /// The places of the encoded objects.
+    pub(super) places: Vec<Place>,
+}
+
+/// Place of an encoded object in the region.
+pub(super) struct Place {
+    pub(super) id: NodeId,
+    pub(super) start: u64,
+    /// The offset of the header, or of its continuation, from `start`.
+    pub(super) header: u64,
+    pub(super) length: u64,
 }
 
 /// Encoded object.
@@ -72,6 +83,9 @@ impl AuxiliaryBytes {
 
 /// Returns the fields of a header other than its messages.
 pub(super) fn header_options(node: &Node) -> HeaderOptions {
+    if let Some(base) = &node.base {
+        return base.options();
+    }
     HeaderOptions {
         times: node.made.map(|made| Times { access: made, modification: made, change: made, birth: made }),
         attribute_order_tracked: node.track_order,
@@ -94,7 +108,11 @@ impl Writer {
     fn commit(&self, last: &mut Option<u64>) -> Result<()> {
         let changes = self.changes();
         if *last != Some(changes) {
-            self.0.commit().map_err(|error| self.0.named(error))?;
+            let removed = self.load_removed().map_err(|error| self.0.named(error))?;
+            self.0
+                .commit()
+                .inspect_err(|_| self.0.restore_removed(&removed))
+                .map_err(|error| self.0.named(error))?;
             *last = Some(changes);
         }
         Ok(())
@@ -176,9 +194,19 @@ pub(super) struct FrozenDataset {
 impl Inner {
     fn commit(&self) -> Result<()> {
         self.flush_waiting()?;
+        if self.edit.is_some() {
+            let changed = self.take_changed();
+            return self.commit_objects(Some(&changed)).inspect_err(|_| self.mark_changed(&changed));
+        }
+        self.commit_objects(None)
+    }
+
+    /// Commits the objects that are given, in an edit, or else all that can be reached.
+    fn commit_objects(&self, changed: Option<&[NodeId]>) -> Result<()> {
         let tree = self.tree();
-        let unused = self.space.commit_begins();
+        let mut unused = self.space.commit_begins();
         let frozen = freeze(&tree, true);
+        let order = changed.map_or_else(|| tree.reachable(), <[NodeId]>::to_vec);
         // Heap objects are written before the elements that refer to them.
         self.heap.flush(&self.space, &*self.sink)?;
         self.front_heap.flush(&self.space, &*self.sink)?;
@@ -187,18 +215,17 @@ impl Inner {
         let companion = self.companion.read().unwrap_or_else(PoisonError::into_inner).clone();
         let companion = companion.as_deref();
         let mut in_front = false;
-        let mut structure =
-            self.structure(&tree, &tree.reachable(), &frozen, likely, companion, |length| {
-                // Space in the first page is used once: the structure of an earlier commit is not
-                // overwritten.
-                if let Some(start) = self.take_front(length, true) {
-                    in_front = true;
-                    return Ok(start);
-                }
-                let (start, gap) = self.space.take(length, 8);
-                self.sink.skip(start - gap, gap)?;
-                Ok(start)
-            })?;
+        let mut structure = self.structure(&tree, &order, &frozen, likely, companion, |length| {
+            // Space in the first page is used once: the structure of an earlier commit is not
+            // overwritten.
+            if let Some(start) = self.take_front(length, true) {
+                in_front = true;
+                return Ok(start);
+            }
+            let (start, gap) = self.space.take(length, 8);
+            self.sink.skip(start - gap, gap)?;
+            Ok(start)
+        })?;
         let superblock = match companion {
             None => self.distinct_superblock(&mut structure)?,
             Some(_) => self.superblock(&structure, self.options.user_block)?,
@@ -218,6 +245,12 @@ impl Inner {
             self.sink.cut(structure.end)?;
         }
         self.sink.publish(structure.end)?;
+        if self.edit.is_some() {
+            drop(tree);
+            unused.extend(self.record_places(&structure));
+            self.space.committed(unused);
+            return Ok(());
+        }
         self.space.committed(unused);
         // The structure of the previous commit is not used any more. The first page stays reserved for
         // structure; and if another format shares the file, its own pointers refer to the structure, too.
@@ -278,15 +311,22 @@ impl Inner {
             None => order.to_vec(),
         };
         let mut addresses = vec![0; tree.nodes.len()];
-        let uses = tree.uses(order);
+        let uses = if self.edit.is_some() { tree.uses(&tree.all()) } else { tree.uses(order) };
         // Objects that stay in place need no space.
         for (address, node) in addresses.iter_mut().zip(&tree.nodes) {
-            if let NodeKind::Kept { address: kept, .. } = node.kind {
-                *address = kept;
+            match node.kind {
+                NodeKind::Kept { address: kept, .. } | NodeKind::Unread { address: kept } => *address = kept,
+                _ => *address = node.pinned.unwrap_or(0),
             }
         }
-        let kept =
-            |id: &NodeId| tree.nodes.get(id.0).is_some_and(|node| matches!(node.kind, NodeKind::Kept { .. }));
+        let kept = |id: &NodeId| {
+            let stays = |node: &Node| match node.kind {
+                NodeKind::Kept { .. } => node.base.is_none(),
+                NodeKind::Unread { .. } => true,
+                _ => false,
+            };
+            tree.nodes.get(id.0).is_some_and(stays)
+        };
         let order: Vec<NodeId> = order.iter().copied().filter(|id| !kept(id)).collect();
         let order = &*order;
         let extension = self.extension()?;
@@ -294,11 +334,16 @@ impl Inner {
         // Sizes first: they do not depend on addresses.
         let mut region = extension.unwrap_or_default();
         let mut offsets = Vec::with_capacity(order.len());
+        let mut places = Vec::new();
         for id in order {
             region.resize(region.len().next_multiple_of(8), 0);
             let Some(around) = &mut around else {
                 let blob =
                     self.blob(tree, (*id, None), frozen, likely + region.len() as u64, &addresses, &uses)?;
+                // With the padding after it.
+                let length = blob.bytes.len().next_multiple_of(8) as u64;
+                let start = region.len() as u64;
+                places.push(Place { id: *id, start, header: blob.header as u64, length });
                 offsets.push((region.len(), blob.header as u64));
                 region.extend(blob.bytes);
                 continue;
@@ -350,7 +395,7 @@ impl Inner {
         let end = if start < before { before } else { start + region.len() as u64 };
         let root = addresses.first().copied().unwrap_or(0);
         let extension = (front > 0).then_some(start);
-        Ok(Structure { start, region, pinned, root, extension, addresses, end })
+        Ok(Structure { start, region, pinned, root, extension, addresses, end, places })
     }
 
     /// Returns the superblock of a commit, different from all earlier ones: readers tell commits apart by
@@ -373,19 +418,30 @@ impl Inner {
 
     /// Encodes the superblock for a structure, at `base`.
     pub(super) fn superblock(&self, structure: &Structure, base: u64) -> Result<Vec<u8>> {
+        if let Some(edit) = &self.edit {
+            return Ok(edit.superblock(structure.end, base));
+        }
         let version = if self.options.oldest >= LibVersion::V110 { 3 } else { 2 };
         superblock::encode(version, structure.root, structure.end, structure.extension, base)
     }
 
     /// Encodes the superblock extension, if one is needed.
     fn extension(&self) -> Result<Option<Vec<u8>>> {
+        if self.edit.is_some() {
+            // The file's own stays.
+            return Ok(None);
+        }
         let (reused, usual) = (!self.options.lasting, 4096);
         let (space, flags) = match self.options.layout {
-            FileLayout::InFront { page } if reused => {
-                (FileSpace { paged: true, reused, page_size: page }, message::file_space::FLAGS)
-            }
+            FileLayout::InFront { page } if reused => (
+                FileSpace { paged: true, reused, persists: false, page_size: page },
+                message::file_space::FLAGS,
+            ),
             _ if reused => return Ok(None),
-            _ => (FileSpace { paged: false, reused, page_size: usual }, message::file_space::STRICT),
+            _ => (
+                FileSpace { paged: false, reused, persists: false, page_size: usual },
+                message::file_space::STRICT,
+            ),
         };
         let data = message::file_space::encode(&space)?;
         let space = Message { kind: message::FILE_SPACE, flags, creation_order: None, data };
@@ -400,31 +456,48 @@ impl Inner {
         frozen: &[Option<FrozenDataset>],
         base: u64,
         addresses: &[u64],
-        uses: &HashMap<u64, u32>,
+        uses: &HashMap<u64, i64>,
     ) -> Result<Blob> {
         let node = tree.node(id)?;
         let mut beside = AuxiliaryBytes { base, bytes: Vec::new() };
+        let touched = matches!(&node.kind, NodeKind::Dataset(data) if data.touched.load(Ordering::Acquire));
+        let replaced = node.base.as_ref().map(|base| base.replaced(touched));
+        let stays = replaced.is_some_and(|replaced| !replaced.content);
         let mut messages = match &node.kind {
+            _ if stays => Vec::new(),
             NodeKind::Group(group) => group_messages(node, group, addresses, &mut beside, spare.is_some())?,
             NodeKind::Dataset(dataset) => {
                 let frozen = frozen.get(id.0).and_then(Option::as_ref);
                 let frozen =
                     frozen.ok_or_else(|| Error::invalid("a dataset that is newer than the commit"))?;
-                self.dataset_messages(dataset, frozen, &mut beside)?
+                let mut messages = self.dataset_messages(dataset, frozen, &mut beside)?;
+                if replaced.is_some() {
+                    messages.retain(|message| matches!(message.kind, message::DATASPACE | message::LAYOUT));
+                }
+                messages
             }
             NodeKind::Datatype(datatype) => {
                 let encode = |age| message::datatype::encode(datatype, age);
                 vec![plain(message::DATATYPE, self.able(encode)?.1)]
             }
-            NodeKind::Kept { .. } => return Err(Error::invalid("an object that stays where it is")),
+            NodeKind::Kept { .. } | NodeKind::Unread { .. } => {
+                return Err(Error::invalid("an object that stays where it is"));
+            }
         };
-        self.attribute_messages(node, &mut messages, &mut beside)?;
-        if let Some(comment) = &node.comment {
+        if let Some((base, replaced)) = node.base.as_ref().zip(replaced) {
+            messages.extend(base.messages(replaced));
+        }
+        if replaced.is_none_or(|replaced| replaced.attributes) {
+            self.attribute_messages(node, &mut messages, &mut beside)?;
+        }
+        let comment = node.comment.as_ref().filter(|_| replaced.is_none_or(|replaced| replaced.comment));
+        if let Some(comment) = comment {
             messages.push(plain(message::COMMENT, message::comment::encode(comment)?));
         }
         // Each use of a committed datatype counts as a link to it.
         let uses = node.pinned.and_then(|address| uses.get(&address)).copied().unwrap_or(0);
-        let links = node.links.saturating_add(uses);
+        let links = i64::from(node.links).saturating_add(uses).clamp(0, u32::MAX.into());
+        let links = u32::try_from(links).unwrap_or(u32::MAX);
         if links != 1 {
             messages.push(plain(message::REFERENCE_COUNT, message::reference_count::encode(links)));
         }
@@ -456,29 +529,30 @@ impl Inner {
         }
         let dense = encoded.len() > MAX_COMPACT_ITEMS
             || encoded.iter().any(|(_, _, bytes)| bytes.len() > MAX_MESSAGE_BYTES);
-        let next = u16::try_from(node.next_attribute).ok().filter(|_| node.track_order);
-        if node.track_order && next.is_none() {
+        let options = header_options(node);
+        let (tracked, indexed) = (options.attribute_order_tracked, options.attribute_order_indexed);
+        let next = u16::try_from(node.next_attribute).ok().filter(|_| tracked);
+        if tracked && next.is_none() {
             return Err(Error::limit("more than 65,535 attributes whose order is tracked"));
         }
-        let mut info =
-            AttributeInfo { next_order: next, indexed: node.track_order, ..AttributeInfo::default() };
+        let mut info = AttributeInfo { next_order: next, indexed, ..AttributeInfo::default() };
         if dense {
-            encoded.iter_mut().filter(|_| !node.track_order).for_each(|(_, order, _)| *order = None);
-            let dense = attributes::dense(&encoded, node.track_order, beside.next())?;
+            encoded.iter_mut().filter(|_| !tracked).for_each(|(_, order, _)| *order = None);
+            let dense = attributes::dense(&encoded, indexed, beside.next())?;
             beside.bytes.extend(dense.bytes);
             (info.heap, info.by_name, info.by_order) =
                 (Some(dense.heap), Some(dense.by_name), dense.by_order);
         }
         // Without it, libhdf5 counts no attributes.
-        if !encoded.is_empty() || node.track_order {
+        if !encoded.is_empty() || tracked {
             messages.push(plain(message::ATTRIBUTE_INFO, message::attribute_info::encode(&info)?));
         }
         if !dense {
-            if node.track_order {
+            if tracked {
                 encoded.sort_by_key(|(_, order, _)| *order);
             }
             for (_, order, data) in encoded {
-                let creation_order = order.filter(|_| node.track_order);
+                let creation_order = order.filter(|_| tracked);
                 let creation_order = creation_order.and_then(|order| u16::try_from(order).ok());
                 let flags = 0;
                 messages.push(Message { kind: message::ATTRIBUTE, flags, creation_order, data });
@@ -567,8 +641,9 @@ impl Inner {
                     index: ChunkIndex::BTreeV1 { address: None },
                 };
                 let map = ChunkMap { chunked: &chunked, dims, max, filtered };
-                let side_by_side =
-                    oldest > LibVersion::V18 && chunk_index::side_by_side(&map, &frozen.chunks);
+                let side_by_side = oldest > LibVersion::V18
+                    && !node.is_edited
+                    && chunk_index::side_by_side(&map, &frozen.chunks);
                 let kind = chunk_index::choose(dims, max, &chunks.dims, filtered, side_by_side, oldest);
                 chunked.version = match kind {
                     chunk_index::Kind::BTreeV1 => 3,
@@ -602,7 +677,7 @@ pub(super) fn freeze(tree: &Tree, commit: bool) -> Vec<Option<FrozenDataset>> {
 /// The flag of a message whose body is stored elsewhere.
 const SHARED_FLAG: u8 = 0x02;
 
-fn plain(kind: u16, data: Vec<u8>) -> Message {
+pub(super) fn plain(kind: u16, data: Vec<u8>) -> Message {
     Message { kind, flags: 0, creation_order: None, data }
 }
 

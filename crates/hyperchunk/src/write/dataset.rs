@@ -153,6 +153,7 @@ impl DatasetWriter {
 
     fn write_elements(&self, choice: &Selection, elements: &Elements<'_>) -> Result<()> {
         self.file.0.open()?;
+        self.file.0.check_there(self.id).map_err(|error| self.named(error))?;
         let written = self.node.write(&self.file.0, choice, elements);
         self.file.0.changed();
         written.map_err(|error| self.named(error))
@@ -270,6 +271,8 @@ impl DatasetWriter {
     pub fn write_chunk(&self, offset: &[u64], data: &[u8], filter_mask: u32) -> Result<()> {
         self.file.0.open()?;
         let chunks = self.own_chunks()?;
+        self.node.check_writable()?;
+        self.file.0.check_there(self.id).map_err(|error| self.named(error))?;
         self.check_chunk(chunks, data)?;
         let scaled = self.scaled(chunks, offset)?;
         chunks.forget_waiting(&self.file.0, &scaled);
@@ -286,6 +289,8 @@ impl DatasetWriter {
     pub fn write_chunks(&self, chunks: &[DirectChunk<'_>]) -> Result<()> {
         self.file.0.open()?;
         let own = self.own_chunks()?;
+        self.node.check_writable()?;
+        self.file.0.check_there(self.id).map_err(|error| self.named(error))?;
         let mut placed = Vec::with_capacity(chunks.len());
         {
             let dims = self.node.dataspace.read().unwrap_or_else(PoisonError::into_inner);
@@ -305,6 +310,8 @@ impl DatasetWriter {
     pub fn write_chunk_run(&self, run: &ChunkRun<'_>) -> Result<()> {
         self.file.0.open()?;
         let own = self.own_chunks()?;
+        self.node.check_writable()?;
+        self.file.0.check_there(self.id).map_err(|error| self.named(error))?;
         let ChunkRun { offsets, data, sizes, masks } = *run;
         let rank = own.dims.len();
         let count = offsets.len() / rank.max(1);
@@ -363,6 +370,7 @@ impl DatasetWriter {
     /// As [`DatasetWriter::write_chunk`].
     pub fn read_chunk(&self, offset: &[u64]) -> Result<Option<(Vec<u8>, u32)>> {
         self.file.0.open()?;
+        self.file.0.check_there(self.id).map_err(|error| self.named(error))?;
         let chunks = self.own_chunks()?;
         let scaled = self.scaled(chunks, offset)?;
         let read =
@@ -378,6 +386,8 @@ impl DatasetWriter {
         self.file.0.open()?;
         message_limits::extent(dims, &[]).map_err(|error| self.named(error))?;
         let chunks = self.own_chunks()?;
+        self.node.check_writable()?;
+        self.file.0.check_there(self.id).map_err(|error| self.named(error))?;
         if dims.iter().zip(self.dims()).any(|(new, old)| *new < old) {
             // Before the extent changes: a waiting chunk outside the new extent must not be journalled as
             // stored after the change.
@@ -402,6 +412,7 @@ impl DatasetWriter {
             let resized = Entry::Resized { object: self.id, dims: dims.to_vec() };
             self.file.0.note(&[resized]).map_err(|error| self.named(error))?;
             dims.clone_into(old);
+            self.node.touch();
             shrinks
         };
         let done = if shrinks { chunks.shrink(&self.file.0, &self.node, dims) } else { Ok(()) };

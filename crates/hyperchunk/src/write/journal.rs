@@ -353,7 +353,7 @@ impl AbandonedJournal {
 }
 
 /// Refuses a file that another user could have put there.
-fn check_made_by(folder: &Folder, file: &Path, path: &Path, metadata: &Metadata) -> Result<()> {
+pub(super) fn check_made_by(folder: &Folder, file: &Path, path: &Path, metadata: &Metadata) -> Result<()> {
     #[cfg(unix)]
     if folder.metadata().is_ok_and(|folder| folder.mode() & 0o022 == 0) {
         return Ok(());

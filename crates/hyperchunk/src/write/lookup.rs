@@ -3,10 +3,10 @@
 use super::chunks::Data;
 use super::dataset::DatasetWriter;
 use super::options::NewLayout;
-use super::tree::{NewLink, NodeId, NodeKind, Tree};
+use super::tree::{NewLink, Node, NodeId, NodeKind, Tree};
 use super::writer::Writer;
 use crate::{Error, ErrorKind, Object, Result};
-use hyperchunk_format::model::{Dataspace, Datatype, FillValue, Name, Pipeline};
+use hyperchunk_format::model::{Dataspace, Datatype, FillValue, Name, ObjectKind, Pipeline};
 use std::collections::HashSet;
 
 /// Maximum number of soft links on a path.
@@ -26,16 +26,21 @@ pub enum Target {
     },
 }
 
-impl Tree {
+impl Writer {
     fn find_from(&self, start: NodeId, path: &[u8], budget: &mut usize) -> Result<Target> {
         let mut at = if path.starts_with(b"/") { NodeId::ROOT } else { start };
         let mut parts = path.split(|byte| *byte == b'/').filter(|part| !matches!(*part, b"" | b"."));
         while let Some(part) = parts.next() {
-            let NodeKind::Group(group) = &self.node(at)?.kind else {
-                return Err(missing(part, "what should hold it is not a group"));
+            self.load_content(at)?;
+            let target = {
+                let tree = self.0.tree();
+                let NodeKind::Group(group) = &tree.node(at)?.kind else {
+                    return Err(missing(part, "what should hold it is not a group"));
+                };
+                let link = group.links.get(part).ok_or_else(|| missing(part, "there is no such name"))?;
+                link.target.clone()
             };
-            let link = group.links.get(part).ok_or_else(|| missing(part, "there is no such name"))?;
-            match &link.target {
+            match &target {
                 NewLink::Hard(id) => at = *id,
                 NewLink::Soft(to) => {
                     *budget = budget.checked_sub(1).ok_or_else(|| missing(part, "too many soft links"))?;
@@ -73,7 +78,7 @@ impl Writer {
     /// # Errors
     /// NotFound if a part of it does not exist.
     pub fn resolve(&self, start: NodeId, path: &[u8]) -> Result<Target> {
-        let found = self.0.tree().find_from(start, path, &mut { MAX_SOFT_LINKS });
+        let found = self.find_from(start, path, &mut { MAX_SOFT_LINKS });
         found.map_err(|error| self.0.named(error))
     }
 
@@ -82,14 +87,17 @@ impl Writer {
     /// # Errors
     /// Invalid if the object is of another file.
     pub fn find_path(&self, object: NodeId) -> Result<Option<Vec<u8>>> {
-        let tree = self.0.tree();
-        tree.node(object)?;
+        self.0.tree().node(object)?;
         let mut seen = HashSet::from([NodeId::ROOT]);
         let mut waiting = vec![(NodeId::ROOT, Vec::new())];
         while let Some((id, path)) = waiting.pop() {
             if id == object {
                 return Ok(Some(if path.is_empty() { b"/".to_vec() } else { path }));
             }
+            if self.kind(id)? == ObjectKind::Group {
+                self.load_content(id)?;
+            }
+            let tree = self.0.tree();
             let NodeKind::Group(group) = &tree.node(id)?.kind else { continue };
             for (name, link) in group.links.iter().rev() {
                 if let NewLink::Hard(to) = link.target
@@ -107,6 +115,7 @@ impl Writer {
     /// # Errors
     /// Invalid if the object is of another file.
     pub fn attribute_names(&self, object: NodeId) -> Result<Vec<Name>> {
+        self.load_attributes(object).map_err(|error| self.0.named(error))?;
         let tree = self.0.tree();
         let node = tree.node(object)?;
         let mut attributes: Vec<_> = node.attributes.iter().collect();
@@ -121,6 +130,7 @@ impl Writer {
     /// # Errors
     /// Invalid if the object is of another file.
     pub fn tracks_order(&self, object: NodeId) -> Result<bool> {
+        self.load(object).map_err(|error| self.0.named(error))?;
         Ok(self.0.tree().node(object)?.track_order)
     }
 
@@ -129,6 +139,7 @@ impl Writer {
     /// # Errors
     /// Invalid if the object is of another file.
     pub fn comment(&self, object: NodeId) -> Result<Option<Name>> {
+        self.load(object).map_err(|error| self.0.named(error))?;
         Ok(self.0.tree().node(object)?.comment.clone())
     }
 
@@ -137,6 +148,7 @@ impl Writer {
     /// # Errors
     /// Invalid if the object is not one.
     pub fn datatype(&self, object: NodeId) -> Result<Datatype> {
+        self.load_content(object).map_err(|error| self.0.named(error))?;
         match &self.0.tree().node(object)?.kind {
             NodeKind::Datatype(datatype) => Ok(datatype.clone()),
             _ => Err(Error::invalid("not a committed datatype")),
@@ -146,7 +158,12 @@ impl Writer {
     /// Returns the object that [`Writer::address`] gave an address.
     #[must_use]
     pub fn object_at(&self, address: u64) -> Option<NodeId> {
-        self.0.tree().nodes.iter().position(|node| node.pinned == Some(address)).map(NodeId)
+        let tree = self.0.tree();
+        let is_there = |node: &Node| {
+            node.pinned == Some(address)
+                || matches!(node.kind, NodeKind::Unread { address: at } if at == address)
+        };
+        tree.nodes.iter().position(is_there).map(NodeId)
     }
 
     /// Returns an object as [`Writer::snapshot`] has it, even without any link to it.
@@ -155,7 +172,13 @@ impl Writer {
     /// As [`Writer::snapshot`].
     pub fn snapshot_object(&self, object: NodeId) -> Result<Object> {
         let (file, addresses) = self.picture()?;
-        let address = addresses.get(object.0).copied();
+        self.0.check_there(object)?;
+        // Objects that were read since are where they were.
+        let read_since = |tree: &Tree| match tree.node(object).ok()?.kind {
+            NodeKind::Kept { address, .. } | NodeKind::Unread { address } => Some(address),
+            _ => tree.node(object).ok()?.pinned,
+        };
+        let address = addresses.get(object.0).copied().or_else(|| read_since(&self.0.tree()));
         file.object(address.ok_or_else(|| Error::invalid("an object of another file"))?)
     }
 
@@ -165,7 +188,14 @@ impl Writer {
     /// As [`Writer::snapshot`].
     pub fn snapshot_node(&self, address: u64) -> Result<Option<NodeId>> {
         let (_, addresses) = self.picture()?;
-        Ok(addresses.iter().position(|at| *at == address).map(NodeId))
+        let found = addresses.iter().position(|at| *at == address).map(NodeId);
+        match &self.0.edit {
+            // An object of the edited file that no path led to yet.
+            Some(edit) if found.is_none() && edit.base.object(address).is_ok() => {
+                Ok(Some(edit.at(&mut self.0.tree_mut(), address)))
+            }
+            _ => Ok(found),
+        }
     }
 }
 

@@ -13,6 +13,7 @@ mod chunk_key;
 mod chunks;
 mod commit;
 mod dataset;
+mod edit;
 mod embedded_format;
 mod encoding;
 mod heap;
@@ -41,6 +42,7 @@ use hyperchunk_format::model::Datatype;
 
 pub use crate::io::upload::Stored;
 pub use dataset::{ChunkRun, DatasetWriter, DirectChunk, FilePart};
+pub(crate) use edit::settle;
 pub use embedded_format::{Companion, FormatBytes, Offsets, Plan, SealedObject};
 pub(crate) use journal::journal_path as path_of_journal;
 pub use lookup::Target;

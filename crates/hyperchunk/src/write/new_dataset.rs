@@ -8,6 +8,7 @@ use super::{message_limits, needs};
 use crate::{Error, Result};
 use hyperchunk_format::encode::{self, LibVersion};
 use hyperchunk_format::model::{Class, Dataspace, Datatype, FillWhen};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, OnceLock, PoisonError, RwLock};
 
 /// Maximum size of compact data in bytes: the size field has 16 bits.
@@ -114,6 +115,9 @@ pub(super) fn dataset_node(
         fill,
         data,
         needs,
+        edge_chunks_unfiltered: false,
+        is_edited: false,
+        touched: AtomicBool::new(true),
     };
     if let (Data::Compact(data), Some(bytes)) = (&node.data, bytes) {
         *data.write().unwrap_or_else(PoisonError::into_inner) =

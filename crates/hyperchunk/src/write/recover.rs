@@ -58,6 +58,9 @@ struct JournalledDatasets {
 
 fn recovered(path: &Path) -> Result<RecoveryReport> {
     let path = &*output::target(path)?;
+    if super::edit::settle(path)? {
+        return Ok(RecoveryReport::default());
+    }
     let journal = AbandonedJournal::open(path).map_err(|error| match error.kind() {
         ErrorKind::NotFound => {
             let message =

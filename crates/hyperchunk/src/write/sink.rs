@@ -185,6 +185,9 @@ impl LocalSink {
                 let message = "cannot create the file: expected a regular file in its place, got a pipe, a socket or a device";
                 return Err(named(Error::invalid(message)));
             }
+            if let Ok(metadata) = path.metadata() {
+                super::edit::check_not_edited(&metadata).map_err(named)?;
+            }
             replaced = check_unwritten(path, locking).map_err(named)?;
         }
         #[cfg(unix)]
@@ -240,24 +243,29 @@ impl LocalSink {
     pub(super) fn reopen(path: &Path) -> Result<Self> {
         let partial = Self::partial_path(path);
         if partial.symlink_metadata().is_ok() {
-            Self::open(&partial, path, false)
+            Self::open(&partial, path, false, Locking::Default)
         } else {
-            Self::open(path, path, true)
+            Self::open(path, path, true, Locking::Default)
         }
     }
 
     /// Opens an unfinished file of any name, which will be renamed to `path`, in the same folder.
     pub(super) fn unfinished_at(partial: &Path, path: &Path) -> Result<Self> {
-        Self::open(partial, path, false)
+        Self::open(partial, path, false, Locking::Default)
     }
 
-    fn open(there: &Path, path: &Path, published: bool) -> Result<Self> {
+    /// Opens a finished file for an edit, locked against all other programs.
+    pub(super) fn editable(path: &Path, sync: Sync, locking: Locking) -> Result<Self> {
+        Self::open(path, path, true, locking).map(|sink| sink.synced(sync))
+    }
+
+    fn open(there: &Path, path: &Path, published: bool, locking: Locking) -> Result<Self> {
         let refused = |error: io::Error| cannot("open", &error).file(there.display());
         if there.parent() != path.parent() {
             return Err(Error::invalid("an unfinished file in another folder").file(there.display()));
         }
         let (folder, found) = Folder::of(there).map_err(refused)?;
-        let (file, locking) = (Arc::new(folder.open_file(&found).map_err(refused)?), Locking::Default);
+        let file = Arc::new(folder.open_file(&found).map_err(refused)?);
         let lock = ExclusiveLock::take(&file, locking).map_err(|error| error.file(there.display()))?;
         let lock = Mutex::new(lock);
         let name = path.file_name().unwrap_or_default().to_owned();
@@ -290,7 +298,7 @@ impl LocalSink {
     /// Opens a finished file that no program has open.
     pub(super) fn adopt(path: &Path) -> Result<Self> {
         let path = &*output::target(path)?;
-        Self::open(path, path, true)
+        Self::open(path, path, true, Locking::Default)
     }
 
     /// Returns its size in bytes.

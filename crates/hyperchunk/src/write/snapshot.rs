@@ -94,7 +94,8 @@ impl Writer {
             self.0.front_heap.flush(&self.0.space, &*self.0.sink)?;
             // After all allocated space: nothing else can be there.
             let likely = self.0.space.end().next_multiple_of(8);
-            self.0.structure(&tree, &tree.all(), &frozen, likely, None, |_| {
+            let order = if self.0.edit.is_some() { tree.changed() } else { tree.all() };
+            self.0.structure(&tree, &order, &frozen, likely, None, |_| {
                 Ok(self.0.space.end().next_multiple_of(8))
             })?
         };

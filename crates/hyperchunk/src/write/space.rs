@@ -116,6 +116,7 @@ impl Space {
     pub(super) fn committed(&self, unused: Vec<(u64, u64)>) {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         for (start, length) in unused {
+            self.freed_end.fetch_max(start.saturating_add(length), Ordering::AcqRel);
             free.add(start, length);
             self.any_free.store(true, Ordering::Release);
         }

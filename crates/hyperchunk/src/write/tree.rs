@@ -1,12 +1,14 @@
 //! Object tree of a new file, in memory.
 
 use super::chunks::Data;
+use super::edit::{BaseObject, Replaced};
 use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::encode::LibVersion;
 use hyperchunk_format::model::{
     Attribute, CharacterSet, Dataspace, Datatype, FillValue, Link, LinkTarget, Name, ObjectKind, Pipeline,
 };
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 /// An object of a file that is being written.
@@ -60,6 +62,14 @@ pub(super) struct Node {
     pub(super) pinned: Option<u64>,
     /// Number of hard links to it.
     pub(super) links: u32,
+    /// True if the next commit of an edit must encode it.
+    pub(super) dirty: bool,
+    /// The object before the edit; `None` for new ones.
+    pub(super) base: Option<BaseObject>,
+    /// Address and size in bytes of its structures that are replaced when it is encoded again, in an edit.
+    pub(super) blocks: Vec<(u64, u64)>,
+    /// True once a commit of an edit removed it.
+    pub(super) removed: bool,
 }
 
 #[derive(Debug)]
@@ -67,6 +77,10 @@ pub(super) enum NodeKind {
     Group(GroupNode),
     Dataset(Arc<DatasetNode>),
     Datatype(Datatype),
+    /// An object of the edited file that was not read yet.
+    Unread {
+        address: u64,
+    },
     /// An object of an existing file, whose header stays in place.
     Kept {
         kind: ObjectKind,
@@ -102,6 +116,12 @@ pub(super) struct DatasetNode {
     pub(super) data: Data,
     /// The oldest release that can read it.
     pub(super) needs: LibVersion,
+    /// True if chunks that reach beyond the extent skip the filters.
+    pub(super) edge_chunks_unfiltered: bool,
+    /// True if it is of an edited file, whose fill value message stays.
+    pub(super) is_edited: bool,
+    /// True if its layout or extent changed since the last commit of an edit.
+    pub(super) touched: AtomicBool,
 }
 
 impl DatasetNode {
@@ -123,6 +143,22 @@ impl DatasetNode {
         self.id.get().copied().unwrap_or(NodeId::ROOT)
     }
 
+    /// Records that its layout or extent changes.
+    pub(super) fn touch(&self) {
+        self.touched.store(true, Ordering::Release);
+    }
+
+    /// Refuses to change elements whose encoding is not kept.
+    pub(super) fn check_writable(&self) -> Result<()> {
+        if self.edge_chunks_unfiltered {
+            return Err(Error::unsupported(
+                "cannot write to the dataset: its chunks at the edge skip the filters; `hyperchunk pack` makes a file \
+                 that can be edited",
+            ));
+        }
+        Ok(())
+    }
+
     pub(super) fn dims(&self) -> Vec<u64> {
         self.dataspace.read().unwrap_or_else(PoisonError::into_inner).dims().to_vec()
     }
@@ -139,6 +175,20 @@ impl Node {
             made: None,
             pinned: None,
             links: 0,
+            dirty: true,
+            base: None,
+            blocks: Vec::new(),
+            removed: false,
+        }
+    }
+}
+
+impl Node {
+    /// Marks a part that the next commit re-encodes.
+    pub(super) fn replace(&mut self, mark: impl FnOnce(&mut Replaced)) {
+        self.dirty = true;
+        if let Some(base) = &mut self.base {
+            mark(&mut base.replaced);
         }
     }
 }
@@ -165,8 +215,11 @@ impl Tree {
         }
     }
 
+    /// Returns a group, which is about to change.
     fn group_mut(&mut self, id: NodeId) -> Result<&mut GroupNode> {
-        match &mut self.node_mut(id)?.kind {
+        let node = self.node_mut(id)?;
+        node.replace(|replaced| replaced.content = true);
+        match &mut node.kind {
             NodeKind::Group(group) => Ok(group),
             _ => Err(Error::invalid("not a group")),
         }
@@ -199,6 +252,7 @@ impl Tree {
         if let NewLink::Hard(id) = target {
             let node = self.node_mut(id)?;
             node.links = node.links.checked_add(1).ok_or_else(|| Error::limit("2^32 links to one object"))?;
+            node.dirty = true;
         }
         let group = self.group_mut(parent)?;
         let order = group.next;
@@ -215,6 +269,7 @@ impl Tree {
         if let NewLink::Hard(id) = removed.target {
             let node = self.node_mut(id)?;
             node.links = node.links.saturating_sub(1);
+            node.dirty = true;
         }
         Ok(())
     }
@@ -231,6 +286,7 @@ impl Tree {
         if let NewLink::Hard(id) = link.target {
             let node = self.node_mut(id)?;
             node.links = node.links.saturating_add(1);
+            node.dirty = true;
         }
         self.group_mut(parent)?.links.insert(name, link);
         Ok(())
@@ -275,6 +331,7 @@ impl Tree {
                 Some(order)
             }
         };
+        node.replace(|replaced| replaced.attributes = true);
         node.attributes.insert(attribute.name.clone(), attribute);
         Ok(())
     }
@@ -284,17 +341,48 @@ impl Tree {
         (0..self.nodes.len()).map(NodeId).collect()
     }
 
-    /// Counts, for each committed datatype by its address, the uses by these objects and their attributes.
-    pub(super) fn uses(&self, order: &[NodeId]) -> HashMap<u64, u32> {
-        let mut uses = HashMap::new();
+    /// Returns the objects that differ from the last commit of an edit.
+    pub(super) fn changed(&self) -> Vec<NodeId> {
+        let differs = |node: &Node| {
+            let touched =
+                matches!(&node.kind, NodeKind::Dataset(data) if data.touched.load(Ordering::Acquire));
+            (node.dirty || touched) && !node.removed
+        };
+        let all = self.nodes.iter().enumerate();
+        all.filter(|(_, node)| differs(node)).map(|(number, _)| NodeId(number)).collect()
+    }
+
+    /// Records that the committed datatype at an address gets another use, which its header counts.
+    pub(super) fn use_datatype(&mut self, address: Option<u64>) {
+        let used = |node: &&mut Node| address.is_some() && node.pinned == address;
+        self.nodes.iter_mut().filter(used).for_each(|node| node.dirty = true);
+    }
+
+    /// Counts, for each committed datatype by its address, the uses by these objects and their attributes. In an
+    /// edit, these are the uses since its start, which may be fewer than before: the file's counts have the others.
+    pub(super) fn uses(&self, order: &[NodeId]) -> HashMap<u64, i64> {
+        let mut uses: HashMap<u64, i64> = HashMap::new();
+        let mut count = |address: u64, change: i64| *uses.entry(address).or_default() += change;
         for node in order.iter().filter_map(|id| self.nodes.get(id.0)) {
             let dataset = match &node.kind {
                 NodeKind::Dataset(dataset) => dataset.committed,
                 _ => None,
             };
-            for address in node.attributes.values().filter_map(|a| a.committed).chain(dataset) {
-                let count: &mut u32 = uses.entry(address).or_default();
-                *count = count.saturating_add(1);
+            let attributes = || node.attributes.values().filter_map(|attribute| attribute.committed);
+            match &node.base {
+                None if node.removed => {}
+                None => attributes().chain(dataset).for_each(|address| count(address, 1)),
+                Some(base) if node.removed => {
+                    base.attribute_types
+                        .iter()
+                        .copied()
+                        .chain(dataset)
+                        .for_each(|address| count(address, -1));
+                }
+                Some(base) => {
+                    attributes().for_each(|address| count(address, 1));
+                    base.attribute_types.iter().for_each(|address| count(*address, -1));
+                }
             }
         }
         uses

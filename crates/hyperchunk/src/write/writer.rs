@@ -2,6 +2,7 @@
 
 use super::chunks::{Data, NewChunk};
 use super::dataset::DatasetWriter;
+use super::edit::Edit;
 use super::embedded_format::Companion;
 use super::heap::Heap;
 use super::journal::{Entry, Journal, NewDataset, delete_unstarted};
@@ -89,6 +90,8 @@ pub(super) struct Inner {
     /// Held during a commit; the change count of the last one.
     pub(super) committing: Mutex<Option<u64>>,
     pub(super) journal: Option<Journal>,
+    /// The file before its edit, if it is edited.
+    pub(super) edit: Option<Edit>,
     /// Contents that needed a newer format than requested.
     pub(super) notices: Mutex<Vec<String>>,
     /// For messages.
@@ -290,6 +293,27 @@ impl Writer {
         journal: Option<Journal>,
         first: u64,
     ) -> Self {
+        Self::of(sink, name, options, (journal, None), first)
+    }
+
+    /// Creates a writer of an edited file, whose new data begin at `first`.
+    pub(super) fn editing(
+        sink: Arc<dyn Sink>,
+        name: &str,
+        options: &CreateOptions,
+        first: u64,
+        edit: Edit,
+    ) -> Self {
+        Self::of(sink, Some(name), options, (None, Some(edit)), first)
+    }
+
+    fn of(
+        sink: Arc<dyn Sink>,
+        name: Option<&str>,
+        options: &CreateOptions,
+        (journal, edit): (Option<Journal>, Option<Edit>),
+        first: u64,
+    ) -> Self {
         let file = Arc::clone(&sink);
         let sink = OffsetSink::over(sink, options.user_block);
         // Headers at promised addresses are written last. If late writes are only possible at the start of
@@ -322,6 +346,7 @@ impl Writer {
             superblocks: Mutex::default(),
             committing: Mutex::new(None),
             journal,
+            edit,
             notices: Mutex::default(),
             name: name.map(str::to_owned),
         };
@@ -360,9 +385,13 @@ impl Writer {
         made: Entry,
         then: impl FnOnce(NodeId),
     ) -> Result<NodeId> {
+        self.load_content(parent)?;
         self.change(|tree, done| {
             if !name.is_empty() {
                 tree.check_new_name(parent, name)?;
+            }
+            if let NodeKind::Dataset(dataset) = &node.kind {
+                tree.use_datatype(dataset.committed.filter(|_| self.0.edit.is_some()));
             }
             let id = tree.add(node);
             then(id);
@@ -395,6 +424,10 @@ impl Writer {
     /// # Errors
     /// Invalid if the file is closed.
     pub fn track_root_order(&self, track: bool) -> Result<()> {
+        if self.0.edit.is_some() {
+            let message = "cannot change whether order is tracked: that is fixed when a file is made";
+            return Err(self.0.named(Error::unsupported(message)));
+        }
         self.change(|tree, done| {
             let old = std::mem::replace(&mut tree.node_mut(NodeId::ROOT)?.track_order, track);
             done.push(Entry::RootOrder(track));
@@ -460,6 +493,7 @@ impl Writer {
     /// # Errors
     /// Invalid if the object is not a dataset.
     pub fn dataset(&self, id: NodeId) -> Result<DatasetWriter> {
+        self.load_content(id).map_err(|error| self.0.named(error))?;
         let node = Arc::clone(self.0.tree().dataset(id)?);
         Ok(DatasetWriter { file: self.clone(), id, node })
     }
@@ -469,11 +503,13 @@ impl Writer {
     /// # Errors
     /// Invalid if it is of another file.
     pub fn kind(&self, id: NodeId) -> Result<ObjectKind> {
+        self.load(id).map_err(|error| self.0.named(error))?;
         Ok(match &self.0.tree().node(id)?.kind {
             NodeKind::Group(_) => ObjectKind::Group,
             NodeKind::Dataset(_) => ObjectKind::Dataset,
             NodeKind::Datatype(_) => ObjectKind::Datatype,
             NodeKind::Kept { kind, .. } => *kind,
+            NodeKind::Unread { .. } => return Err(Error::invalid("an object that was not read")),
         })
     }
 
@@ -482,6 +518,7 @@ impl Writer {
     /// # Errors
     /// Invalid if the object is no group.
     pub fn find(&self, group: NodeId, name: &[u8]) -> Result<Option<NewLink>> {
+        self.load_content(group).map_err(|error| self.0.named(error))?;
         Ok(self.0.tree().group(group)?.links.get(name).map(|link| link.target.clone()))
     }
 
@@ -490,6 +527,7 @@ impl Writer {
     /// # Errors
     /// Invalid if the object is no group.
     pub fn names(&self, group: NodeId) -> Result<Vec<Name>> {
+        self.load_content(group).map_err(|error| self.0.named(error))?;
         let tree = self.0.tree();
         let track_order = tree.node(group)?.track_order;
         let mut links: Vec<_> = tree.group(group)?.links.iter().collect();
@@ -504,6 +542,10 @@ impl Writer {
     /// # Errors
     /// Invalid if the name is taken or cannot be one.
     pub fn link(&self, group: NodeId, name: &[u8], target: NewLink) -> Result<()> {
+        self.load_content(group)?;
+        if let NewLink::Hard(id) = target {
+            self.load_for_change(id)?;
+        }
         self.change(|tree, done| {
             message_limits::link(name, &target)?;
             tree.link(group, name, target.clone())?;
@@ -519,6 +561,9 @@ impl Writer {
     /// # Errors
     /// NotFound if it does not exist.
     pub fn unlink(&self, group: NodeId, name: &[u8]) -> Result<()> {
+        if let Some(NewLink::Hard(id)) = self.find(group, name)? {
+            self.load_for_change(id)?;
+        }
         self.change(|tree, done| {
             let old = tree.group(group)?.links.get(name).cloned();
             tree.unlink(group, name)?;
@@ -534,6 +579,9 @@ impl Writer {
     /// # Errors
     /// Invalid if it has no name, or its data do not have the size of its type and extent.
     pub fn set_attribute(&self, object: NodeId, attribute: Attribute) -> Result<()> {
+        self.load_for_change(object)?;
+        self.load_attributes(object)?;
+        self.load_replaced_type(object, attribute.name.as_bytes(), attribute.committed)?;
         let (age, encoded) =
             self.0.able(|age| encode::message::datatype::encode(&attribute.datatype, age))?;
         message_limits::datatype(&encoded).map_err(|error| self.0.named(error.object(&attribute.name)))?;
@@ -548,6 +596,7 @@ impl Writer {
             let (old, next) = (node.attributes.get(&name).cloned(), node.next_attribute);
             message_limits::attribute_order(node, old.is_some())?;
             tree.set_attribute(object, attribute.clone())?;
+            tree.use_datatype(attribute.committed.filter(|_| self.0.edit.is_some()));
             done.push(Entry::Attribute { object, attribute });
             let undo = on_node(object, move |node| {
                 node.attributes.remove(&name);
@@ -563,8 +612,15 @@ impl Writer {
     /// # Errors
     /// NotFound if it does not exist.
     pub fn delete_attribute(&self, object: NodeId, name: &[u8]) -> Result<()> {
+        self.load_for_change(object)?;
+        self.load_attributes(object)?;
+        self.load_replaced_type(object, name, None)?;
         self.change(|tree, done| {
-            let removed = tree.node_mut(object)?.attributes.remove(name);
+            let node = tree.node_mut(object)?;
+            let removed = node.attributes.remove(name);
+            if removed.is_some() {
+                node.replace(|replaced| replaced.attributes = true);
+            }
             let name = Name::from(name);
             let removed =
                 removed.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("no attribute {name}")))?;
@@ -578,6 +634,7 @@ impl Writer {
     /// # Errors
     /// Invalid if the object is of another file.
     pub fn attribute(&self, object: NodeId, name: &[u8]) -> Result<Option<Attribute>> {
+        self.load_attributes(object).map_err(|error| self.0.named(error))?;
         Ok(self.0.tree().node(object)?.attributes.get(name).cloned())
     }
 
@@ -587,8 +644,11 @@ impl Writer {
     /// Invalid if the object is of another file.
     pub fn set_comment(&self, object: NodeId, comment: Option<Name>) -> Result<()> {
         message_limits::comment(comment.as_ref()).map_err(|error| self.0.named(error))?;
+        self.load_for_change(object)?;
         self.change(|tree, done| {
-            let old = std::mem::replace(&mut tree.node_mut(object)?.comment, comment.clone());
+            let node = tree.node_mut(object)?;
+            node.replace(|replaced| replaced.comment = true);
+            let old = std::mem::replace(&mut node.comment, comment.clone());
             done.push(Entry::Comment { object, comment });
             Ok(((), on_node(object, move |node| node.comment = old)))
         })
@@ -599,6 +659,11 @@ impl Writer {
     /// # Errors
     /// Invalid if the file is closed, or the object is of another file.
     pub fn track_times(&self, object: NodeId) -> Result<()> {
+        self.load(object)?;
+        if self.0.tree().node(object)?.base.is_some() {
+            let message = "cannot track the times of the object: that is fixed when an object is made";
+            return Err(self.0.named(Error::unsupported(message)));
+        }
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         // HDF5 stores the seconds of object headers in 32 bits.
         let now = u32::try_from(now.as_secs()).unwrap_or(u32::MAX);
@@ -615,6 +680,9 @@ impl Writer {
     /// Invalid if the object is of another file.
     pub fn address(&self, object: NodeId) -> Result<u64> {
         self.0.open()?;
+        self.load(object)?;
+        // A commit of an edit fixes addresses, too.
+        let _one = self.0.edit.as_ref().map(|_| self.0.commits());
         let mut tree = self.0.tree_mut();
         let node = tree.node_mut(object)?;
         if let Some(address) = node.pinned {

@@ -1,0 +1,62 @@
+//! An object as it was before the edit.
+
+use hyperchunk_format::encode::object_header::{HeaderOptions, Message};
+use hyperchunk_format::model::{ObjectHeader, RawMessage};
+use hyperchunk_format::parse::message as kinds;
+use std::sync::Arc;
+
+/// Parts of an object that commits re-encode, from the first change on; the others keep the messages of the file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Replaced {
+    pub(crate) attributes: bool,
+    pub(crate) comment: bool,
+    /// Links of a group, or extent and layout of a dataset.
+    pub(crate) content: bool,
+}
+
+/// An object of the file before the edit.
+#[derive(Debug)]
+pub(crate) struct BaseObject {
+    pub(crate) header: Arc<ObjectHeader>,
+    pub(crate) replaced: Replaced,
+    /// True once its attributes are in the tree.
+    pub(crate) has_attributes: bool,
+    /// Addresses of the committed datatypes that its attributes used then.
+    pub(crate) attribute_types: Vec<u64>,
+}
+
+impl BaseObject {
+    /// Returns the fields of the header besides its messages.
+    pub(crate) fn options(&self) -> HeaderOptions {
+        HeaderOptions {
+            times: self.header.times,
+            attribute_order_tracked: self.header.attribute_order_tracked,
+            attribute_order_indexed: self.header.attribute_order_indexed,
+        }
+    }
+
+    /// Returns the parts that a commit re-encodes. `touched`: the dataset changed since the last commit.
+    pub(crate) fn replaced(&self, touched: bool) -> Replaced {
+        // A header of version 1 becomes one of version 2, where attributes are counted in a message.
+        let attributes = self.replaced.attributes || self.header.version == 1;
+        Replaced { attributes, content: self.replaced.content || touched, ..self.replaced }
+    }
+
+    /// Returns the messages that stay as they are.
+    pub(crate) fn messages(&self, replaced: Replaced) -> Vec<Message> {
+        let stays = |raw: &&RawMessage| match raw.kind {
+            kinds::ATTRIBUTE | kinds::ATTRIBUTE_INFO => !replaced.attributes,
+            kinds::COMMENT => !replaced.comment,
+            kinds::LINK | kinds::LINK_INFO | kinds::GROUP_INFO | kinds::SYMBOL_TABLE => !replaced.content,
+            kinds::DATASPACE | kinds::LAYOUT => !replaced.content,
+            _ => true,
+        };
+        let whole = |raw: &RawMessage| Message {
+            kind: raw.kind,
+            flags: raw.flags,
+            creation_order: raw.creation_order,
+            data: raw.data.to_vec(),
+        };
+        self.header.messages.iter().filter(stays).map(whole).collect()
+    }
+}

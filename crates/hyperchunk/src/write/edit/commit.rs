@@ -1,0 +1,156 @@
+//! Commits of an edit: which objects are encoded, and what becomes of the space of what they replace.
+
+use super::super::chunks::Data;
+use super::super::commit::Structure;
+use super::super::tree::{NewLink, NodeId, NodeKind, Tree};
+use super::super::writer::{Inner, Writer};
+use crate::Result;
+use hyperchunk_format::encode::object_header;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+/// Bytes of the file: address and size.
+type Block = (u64, u64);
+
+/// An object that a commit removes, and the objects in it, which lose a link.
+pub(in super::super) type RemovedObject = (NodeId, Vec<NodeId>);
+
+impl Writer {
+    /// Reads the contents of objects that lost their last link, so that the commit can free them, and marks them as
+    /// removed. Objects in groups that are removed lose a link, too. Of an object that cannot be read, the contents
+    /// stay where they are, unused.
+    pub(in super::super) fn load_removed(&self) -> Result<Vec<RemovedObject>> {
+        let mut all = Vec::new();
+        if self.0.edit.is_none() {
+            return Ok(all);
+        }
+        loop {
+            let removed = removed(&self.0.tree());
+            let Some(id) = removed.into_iter().next() else { return Ok(all) };
+            let read = self.load_content(id).and_then(|()| self.load_attributes(id));
+            let (mut children, mut types) = (Vec::new(), Vec::new());
+            if read.is_ok() {
+                let tree = self.0.tree();
+                let node = tree.node(id)?;
+                match &node.kind {
+                    NodeKind::Group(group) => {
+                        for link in group.links.values() {
+                            if let NewLink::Hard(child) = link.target {
+                                children.push(child);
+                            }
+                        }
+                    }
+                    NodeKind::Dataset(dataset) => types.extend(dataset.committed),
+                    _ => {}
+                }
+                types.extend(node.attributes.values().filter_map(|attribute| attribute.committed));
+                types.extend(node.base.iter().flat_map(|base| base.attribute_types.iter().copied()));
+            }
+            children.retain(|child| self.load_for_change(*child).is_ok());
+            for address in types {
+                // A type that cannot be read keeps its count.
+                drop(self.load_datatypes([address]));
+            }
+            let mut tree = self.0.tree_mut();
+            for child in &children {
+                let child = tree.node_mut(*child)?;
+                child.links = child.links.saturating_sub(1);
+                child.dirty = true;
+            }
+            let node = tree.node_mut(id)?;
+            (node.removed, node.dirty) = (true, false);
+            all.push((id, children));
+        }
+    }
+}
+
+/// Returns the objects that the file has, and that no link leads to any more.
+fn removed(tree: &Tree) -> Vec<NodeId> {
+    let all = tree.nodes.iter().enumerate();
+    let gone = all.filter(|(number, node)| {
+        let is_stored = node.base.is_some() || !node.blocks.is_empty();
+        *number > 0 && is_stored && node.links == 0 && !node.removed
+    });
+    gone.map(|(number, _)| NodeId(number)).collect()
+}
+
+impl Inner {
+    /// Returns the objects that a commit encodes, and marks them as unchanged; [`Inner::mark_changed`] undoes that.
+    pub(in super::super) fn take_changed(&self) -> Vec<NodeId> {
+        let mut tree = self.tree_mut();
+        let mut changed = Vec::new();
+        for (number, node) in tree.nodes.iter_mut().enumerate() {
+            if let NodeKind::Dataset(dataset) = &node.kind
+                && dataset.touched.swap(false, Ordering::AcqRel)
+            {
+                let base = node.base.as_mut();
+                base.into_iter().for_each(|base| base.replaced.content = true);
+                node.dirty = true;
+            }
+            if node.dirty && node.links > 0 {
+                node.dirty = false;
+                changed.push(NodeId(number));
+            }
+        }
+        changed
+    }
+
+    /// Undoes the removal of objects: the commit failed.
+    pub(in super::super) fn restore_removed(&self, removed: &[RemovedObject]) {
+        let mut tree = self.tree_mut();
+        for (id, children) in removed.iter().rev() {
+            for child in children {
+                if let Ok(child) = tree.node_mut(*child) {
+                    child.links = child.links.saturating_add(1);
+                }
+            }
+            if let Ok(node) = tree.node_mut(*id) {
+                node.removed = false;
+            }
+        }
+    }
+
+    /// Marks objects as changed: their commit failed.
+    pub(in super::super) fn mark_changed(&self, changed: &[NodeId]) {
+        let mut tree = self.tree_mut();
+        for id in changed {
+            if let Ok(node) = tree.node_mut(*id) {
+                node.dirty = true;
+            }
+        }
+    }
+
+    /// Records the places of the encoded objects; returns the space of what they replace, and of removed objects.
+    pub(in super::super) fn record_places(&self, structure: &Structure) -> Vec<Block> {
+        let mut free = Vec::new();
+        let mut tree = self.tree_mut();
+        for place in &structure.places {
+            let Ok(node) = tree.node_mut(place.id) else { continue };
+            let (start, header) = (structure.start + place.start, place.header);
+            let blocks = if node.pinned.is_some() {
+                vec![(start, place.length)]
+            } else {
+                let fixed = object_header::pinned_size(&super::super::commit::header_options(node));
+                node.pinned = Some(start + header);
+                let rest = start + header + fixed;
+                vec![(start, header), (rest, (start + place.length).saturating_sub(rest))]
+            };
+            free.append(&mut node.blocks);
+            node.blocks = blocks;
+        }
+        for node in tree.nodes.iter_mut().filter(|node| node.removed) {
+            free.append(&mut node.blocks);
+            let NodeKind::Dataset(dataset) = &node.kind else { continue };
+            match &dataset.data {
+                Data::Chunked(chunks) => free.extend(chunks.take_stored()),
+                Data::Contiguous { address, size } => {
+                    let address = address.lock().unwrap_or_else(PoisonError::into_inner).take();
+                    free.extend(address.map(|address| (address, *size)));
+                }
+                _ => {}
+            }
+        }
+        free.retain(|(_, length)| *length > 0);
+        free
+    }
+}

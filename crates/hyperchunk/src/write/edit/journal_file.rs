@@ -1,0 +1,192 @@
+//! The redo journal of a local file, and completion of the commit that an interrupted program left.
+
+use super::super::journal::check_made_by;
+use super::super::options::Sync;
+use super::super::sink::LocalSink;
+use super::redo::{JournalFile, LeftRedo};
+use crate::io::Locking;
+use crate::io::positioned::{read_exact_at, write_all_at};
+use crate::output::Folder;
+use crate::{Error, ErrorKind, Result};
+use std::fs::{File, Metadata};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Returns the path of a file's redo journal.
+pub(crate) fn redo_path(file: &Path) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(".redo");
+    PathBuf::from(name)
+}
+
+/// A redo journal beside a local file; it is created by the first write.
+#[derive(Debug)]
+pub(super) struct LocalJournal {
+    path: PathBuf,
+    sync: Sync,
+    open: Option<(Folder, File)>,
+}
+
+fn cannot(verb: &str, path: &Path, error: &io::Error) -> Error {
+    let kind = if error.kind() == io::ErrorKind::NotFound { ErrorKind::NotFound } else { ErrorKind::Io };
+    Error::new(kind, format!("cannot {verb} the journal: {error}")).caused_by(error).file(path.display())
+}
+
+impl LocalJournal {
+    pub(super) fn new(file: &Path, sync: Sync) -> Self {
+        Self { path: redo_path(file), sync, open: None }
+    }
+
+    fn file(&mut self) -> Result<&File> {
+        if self.open.is_none() {
+            let refused = |error: io::Error| cannot("create", &self.path, &error);
+            let (folder, name) = Folder::of(&self.path).map_err(refused)?;
+            // Private to the user: it holds the file's contents, whose readers are not decided here.
+            let file = folder.create(&name, 0, 0o600).map_err(refused)?;
+            // Tells others that its editor lives, also where files are not locked.
+            drop(file.try_lock());
+            if self.sync != Sync::Never {
+                folder.sync();
+            }
+            self.open = Some((folder, file));
+        }
+        match &self.open {
+            Some((_, file)) => Ok(file),
+            None => Err(Error::invalid("a journal that is not open")),
+        }
+    }
+}
+
+impl JournalFile for LocalJournal {
+    fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let path = self.path.clone();
+        write_all_at(self.file()?, offset, bytes).map_err(|error| cannot("write", &path, &error))
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        match &self.open {
+            Some((_, file)) => {
+                read_exact_at(file, offset, buffer).map_err(|error| cannot("read", &self.path, &error))
+            }
+            None => Err(Error::invalid("a journal that is not open")),
+        }
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        if self.sync == Sync::Never || self.open.is_none() {
+            return Ok(());
+        }
+        let path = self.path.clone();
+        self.file()?.sync_data().map_err(|error| cannot("sync", &path, &error))
+    }
+
+    fn cut(&mut self, size: u64) -> Result<()> {
+        if self.open.is_none() {
+            return Ok(());
+        }
+        let path = self.path.clone();
+        self.file()?.set_len(size).map_err(|error| cannot("truncate", &path, &error))
+    }
+
+    fn remove(&mut self) -> Result<()> {
+        let Some((folder, _)) = self.open.take() else { return Ok(()) };
+        let removed = folder.remove(self.path.file_name().unwrap_or_default());
+        removed.map_err(|error| cannot("delete", &self.path, &error))
+    }
+}
+
+/// A journal that was found.
+#[derive(Debug)]
+struct FoundJournal<'a>(&'a File, &'a Path);
+
+impl JournalFile for FoundJournal<'_> {
+    fn write_at(&mut self, _: u64, _: &[u8]) -> Result<()> {
+        Err(Error::invalid("a journal that is only read"))
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        read_exact_at(self.0, offset, buffer).map_err(|error| cannot("read", self.1, &error))
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn cut(&mut self, _: u64) -> Result<()> {
+        Err(Error::invalid("a journal that is only read"))
+    }
+
+    fn remove(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Completes the commit that an interrupted edit of a file left, or drops it if it is incomplete. Returns true if
+/// there was one. A journal counts only under the rules for companion files, and while no program edits the file.
+///
+/// # Errors
+/// Changed if the file was changed since by a program that does not know the journal; Io if the file cannot be
+/// written.
+pub(crate) fn settle(file: &Path) -> Result<bool> {
+    // The journal is beside the file itself, and not beside links to it.
+    let is_link = file.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
+    let resolved = if is_link { file.canonicalize().ok() } else { None };
+    let target = resolved.as_deref().unwrap_or(file);
+    let path = redo_path(target);
+    // The usual case costs two system calls.
+    let Ok(metadata) = path.symlink_metadata() else { return Ok(false) };
+    let refused = |error: io::Error| cannot("read", &path, &error);
+    let (folder, name) = Folder::of(&path).map_err(refused)?;
+    let distrusted = |metadata: &Metadata| match check_made_by(&folder, target, &path, metadata) {
+        _ if !metadata.is_file() => true,
+        Ok(()) => false,
+        Err(error) => {
+            crate::companion::warn("the journal of an edit", &error);
+            true
+        }
+    };
+    if distrusted(&metadata) {
+        return Ok(false);
+    }
+    let journal = match folder.open_file(&name) {
+        Ok(journal) => journal,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(refused(error)),
+    };
+    let is_exchanged = distrusted(&journal.metadata().map_err(refused)?);
+    let is_edited = matches!(journal.try_lock(), Err(std::fs::TryLockError::WouldBlock));
+    if is_exchanged || is_edited {
+        return Ok(false);
+    }
+    let metadata = journal.metadata().map_err(refused)?;
+    let found = FoundJournal(&journal, &path);
+    let sink = match LocalSink::editable(target, Sync::Commit, Locking::Default) {
+        Ok(sink) => sink,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+        // Nothing has changed in the file yet.
+        Err(error)
+            if error.kind() == ErrorKind::Locked && LeftRedo::read(&found, metadata.len())?.is_none() =>
+        {
+            return Ok(false);
+        }
+        Err(error) => {
+            return Err(error.advise(format_args!(
+                "an edit of the file was interrupted; whoever may write the file completes it with `hyperchunk \
+                 recover {}`",
+                file.display()
+            )));
+        }
+    };
+    if let Some(left) = LeftRedo::read(&found, metadata.len())? {
+        use super::super::sink::Sink as _;
+        left.apply(&sink, sink.length()?)?;
+        sink.release();
+    }
+    // An empty journal is nothing to complete, where it cannot be deleted.
+    let emptied = journal.set_len(0).and_then(|()| journal.sync_data());
+    let removed = if folder.is_at(&name, &journal) { folder.remove(&name) } else { Ok(()) };
+    if let (Err(error), Err(_)) = (removed, emptied) {
+        return Err(cannot("delete", &path, &error));
+    }
+    Ok(true)
+}

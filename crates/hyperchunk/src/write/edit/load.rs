@@ -1,0 +1,269 @@
+//! Reading of objects of the edited file into the tree.
+
+use super::super::chunks::{Chunks, Data};
+use super::super::journal::PlacedChunk;
+use super::super::new_dataset::dataset_node;
+use super::super::options::{DatasetOptions, NewLayout};
+use super::super::tree::{DatasetNode, GroupLink, GroupNode, NewLink, Node, NodeId, NodeKind};
+use super::super::writer::{Inner, Writer};
+use super::{BaseObject, Edit, Replaced};
+use crate::{Dataset, Error, Object, Result};
+use hyperchunk_format::encode::LibVersion;
+use hyperchunk_format::encode::object_header;
+use hyperchunk_format::model::{Layout, LinkTarget, ObjectKind};
+use std::sync::{Arc, PoisonError};
+
+impl Writer {
+    /// Reads the header of an object, unless it is known.
+    pub(in super::super) fn load(&self, id: NodeId) -> Result<()> {
+        let Some(edit) = &self.0.edit else { return Ok(()) };
+        let address = match self.0.tree().node(id)?.kind {
+            NodeKind::Unread { address } => address,
+            _ => return Ok(()),
+        };
+        let object = edit.base.object(address)?;
+        let header = Arc::new(object.header().clone());
+        let mut tree = self.0.tree_mut();
+        let node = tree.node_mut(id)?;
+        if !matches!(node.kind, NodeKind::Unread { .. }) {
+            return Ok(());
+        }
+        node.kind = NodeKind::Kept { kind: object.kind(), address };
+        node.links = header.reference_count;
+        node.pinned = Some(address);
+        node.track_order = header.attribute_order_tracked;
+        node.comment = object.comment()?;
+        node.blocks.clone_from(&header.continuations);
+        node.dirty = false;
+        node.base = Some(BaseObject {
+            header,
+            replaced: Replaced::default(),
+            has_attributes: false,
+            attribute_types: Vec::new(),
+        });
+        Ok(())
+    }
+
+    /// Reads the attributes of an object, unless they are known.
+    pub(in super::super) fn load_attributes(&self, id: NodeId) -> Result<()> {
+        let Some(edit) = &self.0.edit else { return Ok(()) };
+        self.load(id)?;
+        // The header as it was: a commit may have replaced it since.
+        let header = match &self.0.tree().node(id)?.base {
+            Some(base) if !base.has_attributes => Arc::clone(&base.header),
+            _ => return Ok(()),
+        };
+        let attributes = Object::from_header(&edit.base, header)?.attributes()?;
+        let mut tree = self.0.tree_mut();
+        let node = tree.node_mut(id)?;
+        let Some(base) = node.base.as_mut().filter(|base| !base.has_attributes) else { return Ok(()) };
+        base.has_attributes = true;
+        base.attribute_types = attributes.iter().filter_map(|attribute| attribute.committed).collect();
+        for attribute in attributes {
+            let next = attribute.creation_order.map_or(0, |order| order.saturating_add(1));
+            node.next_attribute = node.next_attribute.max(next);
+            node.attributes.insert(attribute.name.clone(), attribute);
+        }
+        if !node.track_order {
+            node.next_attribute = u32::try_from(node.attributes.len()).unwrap_or(u32::MAX);
+        }
+        Ok(())
+    }
+
+    /// Reads the headers of the committed datatypes of an attribute, before and after it is set.
+    pub(in super::super) fn load_replaced_type(
+        &self,
+        id: NodeId,
+        name: &[u8],
+        new: Option<u64>,
+    ) -> Result<()> {
+        if self.0.edit.is_none() {
+            return Ok(());
+        }
+        let old = self.0.tree().node(id)?.attributes.get(name).and_then(|attribute| attribute.committed);
+        self.load_datatypes(old.into_iter().chain(new))
+    }
+
+    /// Reads the headers of the committed datatypes at addresses, whose counts of uses will change.
+    pub(in super::super) fn load_datatypes(&self, addresses: impl IntoIterator<Item = u64>) -> Result<()> {
+        let Some(edit) = &self.0.edit else { return Ok(()) };
+        for address in addresses {
+            let made = self.object_at(address);
+            let id = made.unwrap_or_else(|| edit.at(&mut self.0.tree_mut(), address));
+            self.load_for_change(id)?;
+            self.0.tree_mut().node_mut(id)?.dirty = true;
+        }
+        Ok(())
+    }
+
+    /// Reads the attributes of an object whose header has version 1: any change re-encodes them.
+    fn load_old_attributes(&self, id: NodeId) -> Result<()> {
+        let is_old = self.0.tree().node(id)?.base.as_ref().is_some_and(|base| base.header.version == 1);
+        if is_old { self.load_attributes(id) } else { Ok(()) }
+    }
+
+    /// Reads an object whole but for its attributes, unless it is known.
+    pub(in super::super) fn load_content(&self, id: NodeId) -> Result<()> {
+        let Some(edit) = &self.0.edit else { return Ok(()) };
+        self.load(id)?;
+        let (kind, header) = {
+            let tree = self.0.tree();
+            let node = tree.node(id)?;
+            match (&node.kind, &node.base) {
+                (NodeKind::Kept { kind, .. }, Some(base)) => (*kind, Arc::clone(&base.header)),
+                _ => return Ok(()),
+            }
+        };
+        self.load_old_attributes(id)?;
+        let object = Object::from_header(&edit.base, header)?;
+        match kind {
+            ObjectKind::Group => self.load_group(edit, id, &object),
+            ObjectKind::Dataset => self.load_dataset(id, &object.dataset()?),
+            ObjectKind::Datatype => {
+                let datatype = object.datatype()?;
+                self.0.tree_mut().node_mut(id)?.kind = NodeKind::Datatype(datatype);
+                Ok(())
+            }
+        }
+    }
+
+    fn load_group(&self, edit: &Edit, id: NodeId, object: &Object) -> Result<()> {
+        let group = object.group()?;
+        let tracked = group.tracks_order()?;
+        let mut links = group.links()?;
+        links.sort_by_key(|link| link.creation_order);
+        let mut tree = self.0.tree_mut();
+        if !matches!(tree.node(id)?.kind, NodeKind::Kept { .. }) {
+            return Ok(());
+        }
+        let mut found = GroupNode::default();
+        for link in links {
+            let order = link.creation_order.filter(|_| tracked).unwrap_or(found.next);
+            found.next = found.next.max(order.saturating_add(1));
+            let target = match &link.target {
+                LinkTarget::Hard(address) => NewLink::Hard(edit.at(&mut tree, *address)),
+                LinkTarget::Soft(path) => NewLink::Soft(path.clone()),
+                LinkTarget::External { file, path } => {
+                    NewLink::External { file: file.clone(), path: path.clone() }
+                }
+                LinkTarget::User { class, data } => NewLink::User { class: *class, data: data.clone() },
+            };
+            found.links.insert(link.name, GroupLink { order, target });
+        }
+        let node = tree.node_mut(id)?;
+        node.track_order = tracked;
+        node.kind = NodeKind::Group(found);
+        Ok(())
+    }
+
+    fn load_dataset(&self, id: NodeId, old: &Dataset) -> Result<()> {
+        let options = &self.0.options;
+        let node = dataset(old, options.oldest)?;
+        node.id.get_or_init(|| id);
+        let mut tree = self.0.tree_mut();
+        let place = tree.node_mut(id)?;
+        if matches!(place.kind, NodeKind::Kept { .. }) {
+            place.kind = NodeKind::Dataset(Arc::new(node));
+        }
+        Ok(())
+    }
+
+    /// Reads the header of an object that will change.
+    pub(in super::super) fn load_for_change(&self, id: NodeId) -> Result<()> {
+        if self.0.edit.is_none() {
+            return Ok(());
+        }
+        let loaded = self.load(id).and_then(|()| check_editable(self.0.tree().node(id)?));
+        let loaded = loaded.and_then(|()| self.load_old_attributes(id));
+        loaded.map_err(|error| self.0.named(error))
+    }
+}
+
+fn deleted() -> Error {
+    Error::invalid("the object was deleted: a commit removed its last link")
+}
+
+impl Inner {
+    /// Refuses to use an object that a commit of an edit removed.
+    pub(in super::super) fn check_there(&self, id: NodeId) -> Result<()> {
+        if self.edit.is_some() && self.tree().node(id)?.removed { Err(deleted()) } else { Ok(()) }
+    }
+}
+
+/// Refuses to change an object whose header has no room for a continuation message.
+fn check_editable(node: &Node) -> Result<()> {
+    if node.removed {
+        return Err(deleted());
+    }
+    let Some(base) = &node.base else { return Ok(()) };
+    let needed = object_header::pinned_size(&base.options());
+    if base.header.first_block_bytes < needed {
+        return Err(Error::unsupported(format!(
+            "cannot change the object: expected a header with a first block of {needed} bytes, got {}; \
+                 `hyperchunk pack` makes a file that can be edited",
+            base.header.first_block_bytes
+        )));
+    }
+    if base.header.messages.iter().any(|raw| raw.flags & FAIL_TO_WRITE != 0 && !known(raw.kind)) {
+        return Err(Error::unsupported(
+            "cannot change the object: its header has a message that only programs that know it may write",
+        ));
+    }
+    Ok(())
+}
+
+/// Flag of a message that forbids changes by programs that do not know it.
+const FAIL_TO_WRITE: u8 = 0x08;
+
+fn known(kind: u16) -> bool {
+    kind <= hyperchunk_format::parse::message::CACHE_IMAGE
+}
+
+fn dataset(old: &Dataset, oldest: LibVersion) -> Result<DatasetNode> {
+    if old.store().is_some() {
+        return Err(Error::unsupported("the data are in a sharded store: write through the store"));
+    }
+    let layout = match old.layout() {
+        Layout::Compact { .. } => NewLayout::Compact,
+        _ if !old.external().is_empty() => NewLayout::External(old.external().to_vec()),
+        Layout::Contiguous { .. } => NewLayout::Contiguous,
+        Layout::Chunked(chunked) => NewLayout::Chunked(chunked.dims.clone()),
+        Layout::Virtual { .. } => NewLayout::Virtual(old.mappings().to_vec()),
+    };
+    let mut options =
+        DatasetOptions::new(old.datatype().clone(), old.dataspace().clone()).with_layout(layout);
+    options.committed = old.committed();
+    options.fill = old.fill().clone();
+    options.pipeline = old.pipeline().to_vec();
+    let mut node = dataset_node(options, oldest, LibVersion::V200)?;
+    node.touched = false.into();
+    node.is_edited = true;
+    if let Layout::Chunked(chunked) = old.layout() {
+        node.edge_chunks_unfiltered = chunked.edge_chunks_unfiltered;
+    }
+    match (&node.data, old.layout()) {
+        (Data::Compact(kept), Layout::Compact { data }) => {
+            data.clone_into(&mut kept.write().unwrap_or_else(PoisonError::into_inner));
+        }
+        (Data::Contiguous { address, .. }, Layout::Contiguous { address: old, .. }) => {
+            *address.lock().unwrap_or_else(PoisonError::into_inner) = *old;
+        }
+        (Data::Chunked(chunks), _) => stored(chunks, old)?,
+        _ => {}
+    }
+    Ok(node)
+}
+
+fn stored(chunks: &Chunks, old: &Dataset) -> Result<()> {
+    for chunk in old.chunks()? {
+        chunks.found(&PlacedChunk {
+            object: NodeId::ROOT,
+            scaled: chunk.scaled.into_boxed_slice(),
+            address: chunk.address,
+            size: chunk.size,
+            mask: chunk.filter_mask,
+            digest: 0,
+        });
+    }
+    Ok(())
+}

@@ -1,0 +1,280 @@
+//! Edits of existing files: the tree of a new file that began as a file.
+//!
+//! Objects are read when they are first used; a commit encodes only those that changed. Their messages go to new
+//! space, and the headers, whose addresses are fixed, get a continuation message that leads there. Headers, the
+//! superblock and contiguous data are replaced through a redo journal ([`redo`]), so that a commit is all or
+//! nothing.
+
+mod base;
+mod commit;
+mod journal_file;
+mod load;
+mod redo;
+mod sink;
+#[cfg(test)]
+mod tests;
+
+pub(super) use base::{BaseObject, Replaced};
+pub(crate) use journal_file::settle;
+
+use self::redo::{JournalFile, Redo};
+use super::options::CreateOptions;
+use super::sink::{LocalSink, Sink};
+use super::tree::{Node, NodeId, NodeKind, Tree};
+use super::writer::Writer;
+use crate::{Error, ErrorKind, File, OpenOptions, Result};
+use hyperchunk_format::checksum::lookup3;
+use hyperchunk_format::encode::LibVersion;
+use hyperchunk_format::model::Superblock;
+use hyperchunk_format::parse::superblock;
+use std::collections::{BTreeSet, HashMap};
+use std::fs::Metadata;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Width of B-trees for chunks that an edit writes.
+const DEFAULT_CHUNK_K: u16 = 32;
+/// Number of bytes of the longest superblock that is edited.
+const SUPERBLOCK_BYTES: usize = 100;
+
+/// State of an edit.
+#[derive(Debug)]
+pub(super) struct Edit {
+    /// The file at the start of the edit: objects that were not read yet are unchanged since.
+    pub(super) base: File,
+    superblock: SuperblockBytes,
+    /// The objects that are known by their address.
+    pub(super) known: Mutex<HashMap<u64, NodeId>>,
+}
+
+/// Device and inode of a file.
+type FileNumber = (u64, u64);
+
+/// The files that this program edits. A lock of the system does not keep a program from its own file.
+static EDITED: Mutex<BTreeSet<FileNumber>> = Mutex::new(BTreeSet::new());
+
+/// Registration of an edit of a local file; `None` for files without a number.
+#[derive(Debug, Default)]
+pub(super) struct OnlyEdit(Option<FileNumber>);
+
+impl OnlyEdit {
+    fn take(metadata: &Metadata) -> Result<Self> {
+        let Some(number) = number(metadata) else { return Ok(Self(None)) };
+        if !EDITED.lock().unwrap_or_else(PoisonError::into_inner).insert(number) {
+            return Err(edited());
+        }
+        Ok(Self(Some(number)))
+    }
+}
+
+impl Drop for OnlyEdit {
+    fn drop(&mut self) {
+        if let Some(number) = self.0 {
+            EDITED.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
+        }
+    }
+}
+
+fn edited() -> Error {
+    Error::new(
+        ErrorKind::Locked,
+        "cannot write the file: this program edits it already; close it there first",
+    )
+}
+
+/// Refuses to replace a file that this program edits.
+pub(super) fn check_not_edited(metadata: &Metadata) -> Result<()> {
+    let edits = EDITED.lock().unwrap_or_else(PoisonError::into_inner);
+    if number(metadata).is_some_and(|number| edits.contains(&number)) { Err(edited()) } else { Ok(()) }
+}
+
+#[cfg(unix)]
+fn number(metadata: &Metadata) -> Option<FileNumber> {
+    use std::os::unix::fs::MetadataExt as _;
+    Some((metadata.dev(), metadata.ino()))
+}
+
+#[cfg(not(unix))]
+fn number(_: &Metadata) -> Option<FileNumber> {
+    None
+}
+
+/// Refuses files with several names: the journal would be beside one of them only.
+#[cfg(unix)]
+fn check_names(metadata: &Metadata) -> Result<()> {
+    use std::os::unix::fs::MetadataExt as _;
+    if metadata.nlink() > 1 {
+        return Err(Error::unsupported(format!(
+            "cannot edit the file: expected one name, got {} (hard links of the file system); edit a copy",
+            metadata.nlink()
+        )));
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn check_names(_: &Metadata) -> Result<()> {
+    Ok(())
+}
+
+/// Encoded superblock of the file, and the places of its fields.
+#[derive(Debug, Clone)]
+struct SuperblockBytes {
+    bytes: Vec<u8>,
+    base_at: usize,
+    end_at: usize,
+    /// True if a checksum follows its fields.
+    is_checked: bool,
+}
+
+impl SuperblockBytes {
+    fn read(sink: &dyn Sink, superblock: &Superblock) -> Result<Self> {
+        let mut bytes = vec![0; SUPERBLOCK_BYTES];
+        sink.read_at(superblock.base, &mut bytes)?;
+        let (base_at, end_at, length) = match superblock.version {
+            0 => (24, 40, 48),
+            1 => (28, 44, 52),
+            _ => (12, 28, 48),
+        };
+        bytes.truncate(length);
+        let this = Self { bytes, base_at, end_at, is_checked: superblock.version >= 2 };
+        if this.field(base_at) != Some(superblock.base)
+            || this.field(end_at) != superblock.end.checked_add(superblock.base)
+        {
+            return Err(Error::unsupported(
+                "cannot edit the file: it was moved behind a user block that its superblock does not know; \
+                 `hyperchunk pack` makes a file that can be edited",
+            ));
+        }
+        Ok(this)
+    }
+
+    fn field(&self, at: usize) -> Option<u64> {
+        self.bytes.get(at..)?.first_chunk().map(|field| u64::from_le_bytes(*field))
+    }
+
+    /// Returns it for a file that ends at `end`, counted from the superblock, which is at `base`.
+    fn with_end(&self, end: u64, base: u64) -> Vec<u8> {
+        let mut bytes = self.bytes.clone();
+        let whole = end.saturating_add(base);
+        bytes[self.base_at..self.base_at + 8].copy_from_slice(&base.to_le_bytes());
+        bytes[self.end_at..self.end_at + 8].copy_from_slice(&whole.to_le_bytes());
+        if self.is_checked {
+            let body = bytes.len() - 4;
+            let sum = lookup3(&bytes[..body]).to_le_bytes();
+            bytes[body..].copy_from_slice(&sum);
+        }
+        bytes
+    }
+}
+
+impl Edit {
+    /// Encodes the superblock of a commit.
+    pub(super) fn superblock(&self, end: u64, base: u64) -> Vec<u8> {
+        self.superblock.with_end(end, base)
+    }
+
+    /// Returns the object at an address, which is not read yet.
+    pub(super) fn at(&self, tree: &mut Tree, address: u64) -> NodeId {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        *known.entry(address).or_insert_with(|| tree.add(Node::new(NodeKind::Unread { address }, false)))
+    }
+}
+
+impl Writer {
+    /// Opens an existing local file for changes. A commit is atomic: whatever ends in the middle of it, the file is
+    /// in the state before or after it. Objects, and chunks that are not written to, stay as they are.
+    ///
+    /// # Errors
+    /// As [`File::open`]; Locked if a program has the file open; Unsupported, before anything is written, for files
+    /// with free space that is kept, paged allocation, an image of the metadata cache or addresses of another width
+    /// than 8 bytes, and for files of a sharded store.
+    pub fn edit(path: impl AsRef<Path>, options: &CreateOptions) -> Result<Self> {
+        let path = path.as_ref();
+        edit(path, options).map_err(|error| error.file(path.display()))
+    }
+}
+
+fn edit(path: &Path, options: &CreateOptions) -> Result<Writer> {
+    let path = &*crate::output::target(path)?;
+    if crate::storage::store_folder(path).is_dir() {
+        return Err(Error::unsupported(
+            "cannot edit the file of a sharded store: open the store, and write through one of its writers",
+        ));
+    }
+    settle(path)?;
+    // Before the lock is taken: this program's own lock does not keep it out, and would be lost with the second.
+    if let Ok(metadata) = path.metadata() {
+        check_not_edited(&metadata)?;
+    }
+    let sink = LocalSink::editable(path, options.sync, options.locking)?;
+    let metadata = sink.metadata()?;
+    check_names(&metadata)?;
+    let only = OnlyEdit::take(&metadata)?;
+    let sink: Arc<dyn Sink> = Arc::new(sink);
+    let mut reading = OpenOptions { index: crate::index::IndexOption::Never, ..OpenOptions::default() };
+    // This program's own lock is exclusive.
+    reading.locking = crate::io::Locking::Never;
+    reading.ignore_layouts = true;
+    let base = File::open(path, &reading)?;
+    base.0.source.follow_growth();
+    let journal = Box::new(journal_file::LocalJournal::new(path, options.sync));
+    begin(sink, journal, base, (&path.to_string_lossy(), only), options)
+}
+
+/// Starts an edit of the file in a sink, which `base` reads.
+fn begin(
+    sink: Arc<dyn Sink>,
+    journal: Box<dyn JournalFile>,
+    base: File,
+    (name, only): (&str, OnlyEdit),
+    options: &CreateOptions,
+) -> Result<Writer> {
+    let found = base.superblock().clone();
+    check(&base, &found)?;
+    let mut options = CreateOptions { journal: false, user_block: found.base, ..options.clone() };
+    options.layout = super::options::FileLayout::AtEnd;
+    options.oldest = if found.version >= 3 { LibVersion::V110 } else { LibVersion::V18 };
+    options.newest = options.newest.max(options.oldest);
+    let superblock = SuperblockBytes::read(&*sink, &found)?;
+    let length = base.size().max(found.end.saturating_add(found.base));
+    let sink = sink::EditSink::new(sink, Redo::new(journal), length, only);
+    let end = length.saturating_sub(found.base).next_multiple_of(8);
+    let edit = Edit { base, superblock, known: Mutex::default() };
+    let root = found.root;
+    let writer = Writer::editing(Arc::new(sink), name, &options, end, edit);
+    {
+        let mut tree = writer.0.tree_mut();
+        tree.nodes.clear();
+        if let Some(edit) = &writer.0.edit {
+            edit.at(&mut tree, root);
+        }
+    }
+    writer.load_content(NodeId::ROOT)?;
+    // Nothing differs from the file.
+    *writer.0.commits() = Some(writer.changes());
+    Ok(writer)
+}
+
+/// Refuses files with structures that an edit would not keep right.
+fn check(file: &File, found: &Superblock) -> Result<()> {
+    let space = file.parse(|image| superblock::file_space(image, found))?;
+    let odd = [
+        (found.cache_image.is_some(), "an image of the metadata cache"),
+        (found.driver.is_some(), "information for a driver"),
+        (found.chunk_k != DEFAULT_CHUNK_K, "B-trees for chunks of another width than 32"),
+        (found.sizes.address != 8 || found.sizes.length != 8, "addresses that do not have 8 bytes"),
+        (space.as_ref().is_some_and(|space| space.paged), "paged allocation of space"),
+        (
+            space.as_ref().is_some_and(|space| space.persists),
+            "free space that is kept from one program to the next",
+        ),
+    ];
+    match odd.iter().find(|(is, _)| *is) {
+        Some((_, what)) => Err(Error::new(
+            ErrorKind::Unsupported,
+            format!("cannot edit the file: it has {what}; `hyperchunk pack` makes a file that can be edited"),
+        )),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,371 @@
+//! Redo journal of an edit: the bytes that a commit puts in place of committed ones, kept beside the file until
+//! all of them are there.
+//!
+//! Layout: a header of [`HEADER_BYTES`]; the new bytes, in order of their writing; an index of the pieces; a
+//! footer of [`FOOTER_BYTES`]. A journal without a valid footer is incomplete, and is ignored. The index has a
+//! checksum of the old bytes of each sector: when a journal is applied, each sector must hold its old or its new
+//! bytes. Otherwise another program changed the file in between, and the journal must not be applied.
+
+use super::super::sink::Sink;
+use crate::{Error, ErrorKind, Result};
+use hyperchunk_format::checksum::lookup3;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Signature of a redo journal.
+const MAGIC: &[u8; 16] = b"Hyperchunk redo1";
+const FOOTER_MAGIC: &[u8; 16] = b"Hyperchunk rend1";
+const HEADER_BYTES: u64 = 64;
+const FOOTER_BYTES: u64 = 64;
+/// Unit of a disk's writes, in bytes: after a power failure it holds either all old or all new bytes.
+const SECTOR_BYTES: u64 = 512;
+/// Number of bytes that are copied at once.
+const COPY_BYTES: u64 = 1 << 20;
+/// Number of `u64` fields of a piece in the index.
+const PIECE_FIELDS: usize = 3;
+
+/// The file that holds a journal.
+pub(crate) trait JournalFile: fmt::Debug + Send + Sync {
+    /// Writes bytes at an offset.
+    fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<()>;
+    /// Reads bytes that were written.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
+    /// Waits until the bytes are on disk.
+    fn sync(&mut self) -> Result<()>;
+    /// Removes all bytes from `size` on.
+    fn cut(&mut self, size: u64) -> Result<()>;
+    /// Deletes the file.
+    fn remove(&mut self) -> Result<()>;
+}
+
+/// A piece of the file with new bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Piece {
+    length: u64,
+    /// Offset of its bytes in the journal.
+    at: u64,
+}
+
+/// A journal that is being written.
+#[derive(Debug)]
+pub(crate) struct Redo {
+    file: Box<dyn JournalFile>,
+    /// The pieces by their offset in the edited file; they do not overlap.
+    pieces: BTreeMap<u64, Piece>,
+    /// The end of the written bytes in the journal; 0 before the header.
+    end: u64,
+    /// True once the footer is on disk, until all bytes are in the file.
+    complete: bool,
+}
+
+/// Converts a length within a buffer.
+fn narrow(length: u64) -> usize {
+    usize::try_from(length).unwrap_or(usize::MAX)
+}
+
+impl Redo {
+    pub(crate) fn new(file: Box<dyn JournalFile>) -> Self {
+        Self { file, pieces: BTreeMap::new(), end: 0, complete: false }
+    }
+
+    /// True if a commit is on disk whose bytes are not all in the file.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.complete
+    }
+
+    /// Adds bytes for an offset of the edited file.
+    pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        if self.end == 0 {
+            let mut header = MAGIC.to_vec();
+            header.resize(narrow(HEADER_BYTES), 0);
+            self.file.write_at(0, &header)?;
+            self.end = HEADER_BYTES;
+        }
+        let length = bytes.len() as u64;
+        if let Some(piece) = self.pieces.get(&offset).filter(|piece| piece.length == length) {
+            return self.file.write_at(piece.at, bytes);
+        }
+        let at = self.end;
+        self.file.write_at(at, bytes)?;
+        self.end += length;
+        self.put(offset, Piece { length, at });
+        Ok(())
+    }
+
+    /// Records a piece over those that it covers.
+    fn put(&mut self, offset: u64, piece: Piece) {
+        let end = offset + piece.length;
+        let before = self.pieces.range(..offset).next_back().map(|(start, old)| (*start, *old));
+        let over: Vec<(u64, Piece)> =
+            before.into_iter().chain(self.pieces.range(offset..end).map(|(s, p)| (*s, *p))).collect();
+        for (start, old) in over {
+            let old_end = start + old.length;
+            if old_end <= offset {
+                continue;
+            }
+            self.pieces.remove(&start);
+            if start < offset {
+                self.pieces.insert(start, Piece { length: offset - start, at: old.at });
+            }
+            if old_end > end {
+                self.pieces.insert(end, Piece { length: old_end - end, at: old.at + (end - start) });
+            }
+        }
+        self.pieces.insert(offset, piece);
+    }
+
+    /// Replaces the bytes of a buffer, which was read at an offset of the file, by waiting ones.
+    pub(crate) fn overlay(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let end = offset + buffer.len() as u64;
+        let before = self.pieces.range(..offset).next_back();
+        for (start, piece) in before.into_iter().chain(self.pieces.range(offset..end)) {
+            let (from, to) = ((*start).max(offset), (start + piece.length).min(end));
+            if from < to {
+                let target = &mut buffer[narrow(from - offset)..narrow(to - offset)];
+                self.file.read_at(piece.at + (from - start), target)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the journal complete: from now on the commit happens, whatever ends. `size` is the size of the file
+    /// after it.
+    pub(crate) fn complete(&mut self, file: &dyn Sink, size: u64) -> Result<()> {
+        if self.complete || self.pieces.is_empty() {
+            return Ok(());
+        }
+        let mut index = Vec::new();
+        for (start, piece) in &self.pieces {
+            let new = self.bytes(*piece, lookup3_more)?;
+            for field in [*start, piece.length, piece.at] {
+                index.extend_from_slice(&field.to_le_bytes());
+            }
+            index.extend_from_slice(&new.to_le_bytes());
+            for sector in sectors(*start, piece.length) {
+                let mut old = vec![0; narrow(sector.1)];
+                file.read_at(sector.0, &mut old)?;
+                index.extend_from_slice(&lookup3(&old).to_le_bytes());
+            }
+        }
+        let mut footer = FOOTER_MAGIC.to_vec();
+        for field in [self.end, index.len() as u64, self.pieces.len() as u64, size] {
+            footer.extend_from_slice(&field.to_le_bytes());
+        }
+        footer.extend_from_slice(&lookup3(&index).to_le_bytes());
+        footer.resize(narrow(FOOTER_BYTES) - 4, 0);
+        footer.extend_from_slice(&lookup3(&footer).to_le_bytes());
+        index.extend(footer);
+        let written = self.file.write_at(self.end, &index).and_then(|()| self.file.sync());
+        if let Err(error) = written {
+            // A footer that may be there must not be: the commit has failed.
+            self.file.cut(self.end).and_then(|()| self.file.sync())?;
+            return Err(error);
+        }
+        self.complete = true;
+        Ok(())
+    }
+
+    /// Runs a checksum over the bytes of a piece.
+    fn bytes(&self, piece: Piece, sum: impl Fn(&[u8], u32) -> u32) -> Result<u32> {
+        let (mut done, mut state) = (0, 0);
+        while done < piece.length {
+            let step = (piece.length - done).min(COPY_BYTES);
+            let mut bytes = vec![0; narrow(step)];
+            self.file.read_at(piece.at + done, &mut bytes)?;
+            state = sum(&bytes, state);
+            done += step;
+        }
+        Ok(state)
+    }
+
+    /// Puts all bytes into the file; the journal is empty after that. May be repeated after a failure.
+    pub(crate) fn apply(&mut self, file: &dyn Sink) -> Result<()> {
+        if !self.complete {
+            return Ok(());
+        }
+        for (start, piece) in &self.pieces {
+            let mut done = 0;
+            while done < piece.length {
+                let step = (piece.length - done).min(COPY_BYTES);
+                let mut bytes = vec![0; narrow(step)];
+                self.file.read_at(piece.at + done, &mut bytes)?;
+                file.write_at(start + done, &bytes)?;
+                done += step;
+            }
+        }
+        file.sync()?;
+        self.forget()
+    }
+
+    /// Drops all waiting bytes.
+    pub(crate) fn forget(&mut self) -> Result<()> {
+        if self.end > 0 {
+            self.file.cut(0)?;
+        }
+        (self.end, self.complete) = (0, false);
+        self.pieces.clear();
+        Ok(())
+    }
+
+    /// Deletes the journal, unless it holds a commit that is not in the file yet.
+    pub(crate) fn remove(&mut self) -> Result<()> {
+        if self.complete {
+            return Ok(());
+        }
+        self.pieces.clear();
+        self.end = 0;
+        // A journal that a power failure brings back must not be complete.
+        self.file.cut(0).and_then(|()| self.file.sync())?;
+        self.file.remove()
+    }
+}
+
+/// Continues a checksum over the next bytes.
+fn lookup3_more(bytes: &[u8], state: u32) -> u32 {
+    lookup3(&[&state.to_le_bytes()[..], &lookup3(bytes).to_le_bytes()].concat())
+}
+
+/// Returns the parts of a range that are in one sector each: offset and length.
+fn sectors(start: u64, length: u64) -> impl Iterator<Item = (u64, u64)> {
+    let end = start + length;
+    let mut at = start;
+    std::iter::from_fn(move || {
+        let next = (at / SECTOR_BYTES + 1).saturating_mul(SECTOR_BYTES).min(end);
+        (at < end).then(|| {
+            let part = (at, next - at);
+            at = next;
+            part
+        })
+    })
+}
+
+/// A piece of a journal that was found.
+struct FoundPiece {
+    start: u64,
+    length: u64,
+    at: u64,
+    old: Vec<u32>,
+}
+
+/// A complete journal that an interrupted program left.
+pub(crate) struct LeftRedo<'a> {
+    journal: &'a dyn JournalFile,
+    pieces: Vec<FoundPiece>,
+    /// Size of the file that the commit needs: its new data are below.
+    size: u64,
+}
+
+impl<'a> LeftRedo<'a> {
+    /// Reads a journal of `size` bytes; `None` if it is incomplete.
+    pub(crate) fn read(journal: &'a dyn JournalFile, size: u64) -> Result<Option<Self>> {
+        let Some(footer_at) = size.checked_sub(FOOTER_BYTES).filter(|at| *at >= HEADER_BYTES) else {
+            return Ok(None);
+        };
+        let mut header = [0; 16];
+        journal.read_at(0, &mut header)?;
+        let mut footer = vec![0; narrow(FOOTER_BYTES)];
+        journal.read_at(footer_at, &mut footer)?;
+        let (fields, sum) = footer.split_at(narrow(FOOTER_BYTES) - 4);
+        if &header != MAGIC || !fields.starts_with(FOOTER_MAGIC) || word(sum, 0) != Some(lookup3(fields)) {
+            return Ok(None);
+        }
+        let field = |number: usize| long(fields, 16 + 8 * number).unwrap_or(0);
+        let (index_at, index_bytes, count) = (field(0), field(1), field(2));
+        let sum = word(fields, 48);
+        if index_at.checked_add(index_bytes) != Some(footer_at) {
+            return Ok(None);
+        }
+        let mut index = vec![0; narrow(index_bytes)];
+        journal.read_at(index_at, &mut index)?;
+        if sum != Some(lookup3(&index)) {
+            return Ok(None);
+        }
+        let damaged = || Error::corrupt("a journal whose index is damaged");
+        let mut left = Self { journal, pieces: Vec::new(), size: field(3) };
+        let mut at = 0;
+        for _ in 0..count {
+            let fields: Option<Vec<u64>> = (0..PIECE_FIELDS).map(|n| long(&index, at + 8 * n)).collect();
+            let fields = fields.ok_or_else(damaged)?;
+            let [start, length, place] = fields[..] else { return Err(damaged()) };
+            at += 8 * PIECE_FIELDS;
+            let new = word(&index, at).ok_or_else(damaged)?;
+            at += 4;
+            let end = start.checked_add(length).ok_or_else(damaged)?;
+            if place.checked_add(length).is_none_or(|end| end > index_at) || end < start {
+                return Err(damaged());
+            }
+            let mut old = Vec::new();
+            for _ in sectors(start, length) {
+                old.push(word(&index, at).ok_or_else(damaged)?);
+                at += 4;
+            }
+            let piece = FoundPiece { start, length, at: place, old };
+            let mut state = 0;
+            left.each(&piece, |_, bytes| {
+                state = lookup3_more(bytes, state);
+                Ok(())
+            })?;
+            if state != new {
+                return Ok(None);
+            }
+            left.pieces.push(piece);
+        }
+        Ok(Some(left))
+    }
+
+    /// Calls a function with the bytes of a piece, part by part.
+    fn each(&self, piece: &FoundPiece, mut with: impl FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
+        let mut done = 0;
+        while done < piece.length {
+            let step = (piece.length - done).min(COPY_BYTES);
+            let mut bytes = vec![0; narrow(step)];
+            self.journal.read_at(piece.at + done, &mut bytes)?;
+            with(piece.start + done, &bytes)?;
+            done += step;
+        }
+        Ok(())
+    }
+
+    /// Puts all bytes into the file, which has `length` bytes.
+    ///
+    /// # Errors
+    /// Changed if a sector holds neither its old nor its new bytes, or the file lacks new data of the commit.
+    pub(crate) fn apply(&self, file: &dyn Sink, length: u64) -> Result<()> {
+        if length < self.size {
+            let message = format!(
+                "cannot complete an interrupted edit: expected a file of at least {} bytes, got {length}: it was \
+                 truncated or replaced since; delete the journal to keep the file as it is",
+                self.size
+            );
+            return Err(Error::new(ErrorKind::Changed, message));
+        }
+        for piece in &self.pieces {
+            for ((start, length), old) in sectors(piece.start, piece.length).zip(&piece.old) {
+                let (mut now, mut new) = (vec![0; narrow(length)], vec![0; narrow(length)]);
+                file.read_at(start, &mut now)?;
+                self.journal.read_at(piece.at + (start - piece.start), &mut new)?;
+                if lookup3(&now) != *old && now != new {
+                    let message = "cannot complete an interrupted edit: expected the bytes of before or after it, \
+                                   got others: another program changed the file since; delete the journal to keep \
+                                   the file as it is";
+                    return Err(Error::new(ErrorKind::Changed, message).at(start));
+                }
+            }
+        }
+        for piece in &self.pieces {
+            self.each(piece, |start, bytes| file.write_at(start, bytes))?;
+        }
+        file.sync()
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..)?.first_chunk().map(|word| u32::from_le_bytes(*word))
+}
+
+fn long(bytes: &[u8], at: usize) -> Option<u64> {
+    bytes.get(at..)?.first_chunk().map(|long| u64::from_le_bytes(*long))
+}

@@ -1,0 +1,383 @@
+//! Edits under failures: at each operation of the disk, and with every loss that a power failure may cause.
+
+use super::redo::{JournalFile, LeftRedo};
+use super::*;
+use crate::write::options::{DatasetOptions, NewLayout};
+use crate::write::sink::MemorySink;
+use hyperchunk_format::model::{Attribute, ByteOrder, CharacterSet, Dataspace, Datatype};
+use hyperchunk_format::select::Selection;
+
+/// Number of bytes that a disk writes at once.
+const SECTOR_BYTES: usize = 512;
+/// Number of losses tried for each interruption.
+const LOSSES: u64 = 12;
+
+/// A file of a disk: its durable bytes, and the operations since.
+#[derive(Debug, Clone, Default)]
+struct DiskFile {
+    durable: Vec<u8>,
+    pending: Vec<Operation>,
+}
+
+#[derive(Debug, Clone)]
+enum Operation {
+    Write(usize, Vec<u8>),
+    Resize(usize),
+}
+
+impl Operation {
+    fn apply(&self, bytes: &mut Vec<u8>) {
+        match self {
+            Operation::Write(offset, new) => {
+                bytes.resize(bytes.len().max(offset + new.len()), 0);
+                bytes[*offset..offset + new.len()].copy_from_slice(new);
+            }
+            Operation::Resize(size) => bytes.resize(*size, 0),
+        }
+    }
+}
+
+impl DiskFile {
+    fn now(&self) -> Vec<u8> {
+        let mut bytes = self.durable.clone();
+        self.pending.iter().for_each(|operation| operation.apply(&mut bytes));
+        bytes
+    }
+
+    /// Returns what a power failure leaves: of the operations since the last sync, any sectors.
+    fn after_loss(&self, random: &mut impl FnMut() -> bool) -> Vec<u8> {
+        let mut bytes = self.durable.clone();
+        for operation in &self.pending {
+            match operation {
+                Operation::Write(offset, new) => {
+                    let mut done = 0;
+                    while done < new.len() {
+                        let step = (SECTOR_BYTES - (offset + done) % SECTOR_BYTES).min(new.len() - done);
+                        if random() {
+                            Operation::Write(offset + done, new[done..done + step].to_vec())
+                                .apply(&mut bytes);
+                        }
+                        done += step;
+                    }
+                }
+                Operation::Resize(_) if random() => operation.apply(&mut bytes),
+                Operation::Resize(_) => {}
+            }
+        }
+        bytes
+    }
+}
+
+/// A disk with the edited file and its journal, which fails after a number of operations.
+#[derive(Debug, Default)]
+struct Disk {
+    file: DiskFile,
+    journal: DiskFile,
+    left: Option<u64>,
+    done: u64,
+}
+
+impl Disk {
+    fn step(&mut self) -> Result<()> {
+        self.done += 1;
+        match &mut self.left {
+            Some(0) => Err(Error::new(ErrorKind::Io, "the disk has failed")),
+            Some(left) => {
+                *left -= 1;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Shared(Arc<Mutex<Disk>>, bool);
+
+impl Shared {
+    fn with<T>(&self, then: impl FnOnce(&mut DiskFile) -> T) -> Result<T> {
+        let mut disk = self.0.lock().unwrap();
+        disk.step()?;
+        Ok(then(if self.1 { &mut disk.journal } else { &mut disk.file }))
+    }
+
+    fn read(&self, offset: u64, buffer: &mut [u8]) {
+        let disk = self.0.lock().unwrap();
+        let bytes = if self.1 { disk.journal.now() } else { disk.file.now() };
+        let start = usize::try_from(offset).unwrap().min(bytes.len());
+        let there = &bytes[start..bytes.len().min(start + buffer.len())];
+        buffer[..there.len()].copy_from_slice(there);
+        buffer[there.len()..].fill(0);
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let operation = Operation::Write(usize::try_from(offset).unwrap(), bytes.to_vec());
+        self.with(|file| file.pending.push(operation))
+    }
+
+    fn sync_all(&self) -> Result<()> {
+        self.with(|file| {
+            file.durable = file.now();
+            file.pending.clear();
+        })
+    }
+}
+
+impl Sink for Shared {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.write(offset, bytes)
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.read(offset, buffer);
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.sync_all()
+    }
+
+    fn publish(&self, size: u64) -> Result<()> {
+        let size = usize::try_from(size).unwrap();
+        self.with(|file| {
+            if file.now().len() < size {
+                file.pending.push(Operation::Resize(size));
+            }
+        })?;
+        self.sync_all()
+    }
+}
+
+impl JournalFile for Shared {
+    fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.write(offset, bytes)
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.read(offset, buffer);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.sync_all()
+    }
+
+    fn cut(&mut self, size: u64) -> Result<()> {
+        self.with(|file| file.pending.push(Operation::Resize(usize::try_from(size).unwrap())))
+    }
+
+    fn remove(&mut self) -> Result<()> {
+        self.cut(0)
+    }
+}
+
+fn numbers(value: u8, count: usize) -> Vec<u8> {
+    vec![value; count]
+}
+
+fn attribute(value: u8, size: usize) -> Attribute {
+    Attribute {
+        name: "a".into(),
+        charset: CharacterSet::Ascii,
+        datatype: Datatype::integer(1, false, ByteOrder::Little),
+        committed: None,
+        dataspace: Dataspace::Simple { dims: vec![size as u64], max: vec![Some(size as u64)] },
+        data: numbers(value, size),
+        creation_order: None,
+    }
+}
+
+fn space(dims: &[u64]) -> Dataspace {
+    Dataspace::Simple { dims: dims.to_vec(), max: dims.iter().map(|_| None).collect() }
+}
+
+/// Makes the file before the edits.
+fn old() -> Vec<u8> {
+    let sink = Arc::new(MemorySink::default());
+    let file = Writer::create_in(Arc::<MemorySink>::clone(&sink), None, &CreateOptions::default()).unwrap();
+    let byte = || Datatype::integer(1, false, ByteOrder::Little);
+    let fixed = Dataspace::Simple { dims: vec![3000], max: vec![Some(3000)] };
+    let contiguous = file.create_dataset(NodeId::ROOT, b"c", DatasetOptions::new(byte(), fixed)).unwrap();
+    contiguous.write(&Selection::All, &numbers(1, 3000)).unwrap();
+    let options = DatasetOptions::new(byte(), space(&[900])).with_layout(NewLayout::Chunked(vec![300]));
+    let chunked = file.create_dataset(NodeId::ROOT, b"d", options).unwrap();
+    chunked.write(&Selection::All, &numbers(1, 900)).unwrap();
+    file.set_attribute(NodeId::ROOT, attribute(1, 10)).unwrap();
+    file.close().unwrap();
+    sink.bytes()
+}
+
+/// Sets everything to a value, and commits.
+fn change(writer: &Writer, value: u8) -> Result<()> {
+    let find = |name: &[u8]| match writer.find(NodeId::ROOT, name)? {
+        Some(super::super::NewLink::Hard(id)) => writer.dataset(id),
+        _ => Err(Error::invalid("no such dataset")),
+    };
+    find(b"c")?.write(&Selection::All, &numbers(value, 3000))?;
+    find(b"d")?.write(&Selection::All, &numbers(value, 900))?;
+    writer.set_attribute(NodeId::ROOT, attribute(value, 10 + 100 * usize::from(value)))?;
+    writer.flush()
+}
+
+/// Returns the value that everything in a file has.
+fn value(bytes: &[u8]) -> u8 {
+    let file = File::from_bytes(bytes.to_vec(), &OpenOptions::default()).unwrap();
+    let root = file.root().unwrap();
+    let mut found = root.attribute(b"a").unwrap().unwrap().data;
+    for (name, size) in [(&b"c"[..], 3000), (b"d", 900)] {
+        let dataset = root.group().unwrap().get(name).unwrap().dataset().unwrap();
+        let mut bytes = vec![0; size];
+        dataset.read(&Selection::All, &mut bytes).unwrap();
+        found.extend(bytes);
+    }
+    assert!(found.iter().all(|byte| *byte == found[0]), "a commit is visible in part");
+    found[0]
+}
+
+fn edit_in(disk: &Arc<Mutex<Disk>>, before: &[u8]) -> Result<Writer> {
+    let file = Arc::new(Shared(Arc::clone(disk), false));
+    let journal = Box::new(Shared(Arc::clone(disk), true));
+    let base = File::from_bytes(before.to_vec(), &OpenOptions::default())?;
+    begin(file, journal, base, ("a.h5", OnlyEdit::default()), &CreateOptions::default())
+}
+
+/// Completes an interrupted commit, if there is one, and returns the bytes of the file.
+fn settled(file: Vec<u8>, journal: Vec<u8>) -> Vec<u8> {
+    let size = journal.len() as u64;
+    let disk = Arc::new(Mutex::new(Disk::default()));
+    disk.lock().unwrap().file.durable = file;
+    disk.lock().unwrap().journal.durable = journal;
+    let (file, journal) = (Shared(Arc::clone(&disk), false), Shared(Arc::clone(&disk), true));
+    if let Some(left) = LeftRedo::read(&journal, size).unwrap() {
+        let length = disk.lock().unwrap().file.now().len() as u64;
+        left.apply(&file, length).unwrap();
+    }
+    disk.lock().unwrap().file.now()
+}
+
+#[test]
+fn a_commit_is_all_or_nothing_whatever_fails() {
+    let before = old();
+    let run = |left: Option<u64>| {
+        let disk = Arc::new(Mutex::new(Disk { left, ..Disk::default() }));
+        disk.lock().unwrap().file.durable.clone_from(&before);
+        let mut committed = 1;
+        let _ = edit_in(&disk, &before).and_then(|writer| {
+            for value in 2..5 {
+                change(&writer, value)?;
+                committed = value;
+            }
+            writer.close()
+        });
+        (disk, committed)
+    };
+    let (disk, committed) = run(None);
+    assert_eq!((committed, value(&disk.lock().unwrap().file.now())), (4, 4));
+    let steps = disk.lock().unwrap().done;
+    assert!(steps > 20, "{steps}");
+    for left in 0..steps {
+        let (disk, committed) = run(Some(left));
+        let disk = disk.lock().unwrap();
+        for loss in 0..LOSSES {
+            let mut state = left * 1000 + loss + 1;
+            let mut random = || {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                // Also: nothing is lost, all is lost.
+                match loss {
+                    0 => true,
+                    1 => false,
+                    _ => state >> 63 == 0,
+                }
+            };
+            let file = disk.file.after_loss(&mut random);
+            let journal = disk.journal.after_loss(&mut random);
+            let found = value(&settled(file, journal));
+            assert!(
+                found == committed || found == committed + 1,
+                "after {left} operations: {committed} was committed, {found} is there"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_journal_is_not_applied_to_a_file_that_was_changed() {
+    let before = old();
+    let disk = Arc::new(Mutex::new(Disk::default()));
+    disk.lock().unwrap().file.durable.clone_from(&before);
+    let writer = edit_in(&disk, &before).unwrap();
+    let steps = {
+        change(&writer, 2).unwrap();
+        disk.lock().unwrap().done
+    };
+    // Interrupted after the journal was complete.
+    let journal = (0..steps).rev().find_map(|left| {
+        let disk = Arc::new(Mutex::new(Disk { left: Some(left), ..Disk::default() }));
+        disk.lock().unwrap().file.durable.clone_from(&before);
+        let _ = edit_in(&disk, &before).and_then(|writer| change(&writer, 2));
+        let disk = disk.lock().unwrap();
+        let journal = disk.journal.durable.clone();
+        (!journal.is_empty() && disk.file.now().starts_with(&before)).then(|| (journal, disk.file.now()))
+    });
+    let (journal, mut file) = journal.unwrap();
+    assert_eq!(value(&settled(file.clone(), journal.clone())), 2);
+    file[10] ^= 1;
+    let size = journal.len() as u64;
+    let disk = Arc::new(Mutex::new(Disk::default()));
+    disk.lock().unwrap().file.durable = file;
+    disk.lock().unwrap().journal.durable = journal;
+    let (file, journal) = (Shared(Arc::clone(&disk), false), Shared(disk, true));
+    let left = LeftRedo::read(&journal, size).unwrap().unwrap();
+    assert_eq!(left.apply(&file, 1 << 20).unwrap_err().kind(), ErrorKind::Changed);
+    // A file that lost the commit's new data, to a backup for example.
+    assert_eq!(left.apply(&file, before.len() as u64).unwrap_err().kind(), ErrorKind::Changed);
+}
+
+/// Makes a file whose edit was interrupted when its journal, which replaces byte 10, was complete.
+fn interrupted(folder: &Path) -> std::path::PathBuf {
+    std::fs::create_dir_all(folder).unwrap();
+    let path = folder.join("a.h5");
+    std::fs::write(&path, old()).unwrap();
+    let sink = LocalSink::editable(&path, super::super::Sync::Commit, crate::io::Locking::Default).unwrap();
+    let mut redo = Redo::new(Box::new(journal_file::LocalJournal::new(&path, super::super::Sync::Commit)));
+    redo.write(10, &[77]).unwrap();
+    redo.complete(&sink, 0).unwrap();
+    sink.release();
+    path
+}
+
+#[test]
+fn whoever_opens_a_file_completes_its_edit() {
+    let folder = std::env::temp_dir().join(format!("hyperchunk-redo-{}", std::process::id()));
+    let path = interrupted(&folder);
+    let link = folder.join("link.h5");
+    #[cfg(unix)]
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    assert!(settle(&link).unwrap());
+    assert_eq!(std::fs::read(&path).unwrap()[10], 77);
+    assert!(!journal_file::redo_path(&path).exists());
+    assert!(!settle(&path).unwrap());
+    // An incomplete journal is dropped.
+    std::fs::write(journal_file::redo_path(&path), [1; 300]).unwrap();
+    assert!(settle(&path).unwrap());
+    assert_eq!(std::fs::read(&path).unwrap()[10], 77);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+#[cfg(unix)]
+fn a_journal_that_another_user_made_does_not_count() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = std::env::temp_dir().join(format!("hyperchunk-redo-other-{}", std::process::id()));
+    let path = interrupted(&folder);
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o1777)).unwrap();
+    let journal = journal_file::redo_path(&path);
+    // Only root may give files away; without it, the rule has no other user.
+    if std::os::unix::fs::chown(&journal, Some(12_345), None).is_ok() {
+        assert!(!settle(&path).unwrap());
+        assert_eq!(std::fs::read(&path).unwrap(), old());
+        std::os::unix::fs::chown(&journal, Some(0), None).unwrap();
+    }
+    assert!(settle(&path).unwrap());
+    std::fs::remove_dir_all(folder).unwrap();
+}
