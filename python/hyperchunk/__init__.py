@@ -154,7 +154,7 @@ def __dir__() -> list[str]:
 @overload
 def open(
     name: FileName,
-    mode: Literal["w", "w-", "x"],
+    mode: Literal["w", "w-", "x", "r+", "a"],
     **options: Unpack[CreateOptions],
 ) -> WritableFile: ...
 @overload
@@ -219,7 +219,7 @@ def open(
     Raises:
         NotFoundError: There is no such file.
         NotHdf5Error: The file has no HDF5 signature.
-        UnsupportedError: The mode is ``"a"`` or ``"r+"``.
+        UnsupportedError: The file cannot be edited (mode ``"a"`` or ``"r+"``); the message says why.
         TypeError: An option does not exist, or not for this mode.
 
     Example:
@@ -231,7 +231,7 @@ def open(
     """
     from hyperchunk.file import File
 
-    if mode in ("w", "w-", "x"):
+    if mode in ("w", "w-", "x", "r+", "a"):
         from hyperchunk.write.file import WritableFile
 
         # Options for reading are errors here, so they are passed on if they are given.

@@ -62,7 +62,7 @@ class _ByMode:
     __slots__ = ()
 
     def __new__(cls, name: object = None, mode: str = "r", *_: object, **__: object) -> Self:
-        if cls is File and mode in ("w", "w-", "x"):
+        if cls is File and mode in ("w", "w-", "x", "r+", "a"):
             from hyperchunk.write.file import WritableFile
 
             return super().__new__(WritableFile)  # type: ignore[return-value]
@@ -108,7 +108,7 @@ class File(_ByMode, Group):
         NotFoundError: There is no such file.
         NotHdf5Error: The file has no HDF5 signature.
         LockedError: Another program has locked the file, or it is marked as open for writing.
-        UnsupportedError: The mode is ``"a"`` or ``"r+"``.
+        UnsupportedError: The file cannot be edited (mode ``"a"`` or ``"r+"``); the message says why.
         TypeError: An option does not exist.
 
     Example:
@@ -416,13 +416,8 @@ def store_options(options: StorageOptions) -> list[tuple[str, str]]:
 def _check(name: FileName, mode: str, driver: str | None, creation: NewFileOptions) -> None:
     if mode not in _MODES:
         raise ValueError("Invalid mode; must be one of r, r+, w, w-, x, a")
-    if mode == "r+" and source_of(name) is None and not is_url(path_of(name)) and not Path(path_of(name)).exists():
-        return  # missing: reported when the file is opened
     if mode != "r":
-        raise UnsupportedError(
-            f'mode {mode!r}: a file that exists is changed with h5py; hyperchunk reads files (mode "r") and writes '
-            f'new ones ("w", "x")'
-        )
+        raise UnsupportedError(f"cannot open {name!r} with mode {mode!r}: expected mode 'r' for a subclass of File")
     if driver not in _DRIVERS:
         raise ValueError(f"Unknown driver type {driver!r}")
     if creation.get("fs_strategy"):

@@ -131,6 +131,19 @@ impl Writer {
         made.map(|file| Self { file, memory: None }).map_err(|e| opening(py, &e))
     }
 
+    /// Opens an existing file for changes.
+    #[staticmethod]
+    #[pyo3(signature = (path, **keywords))]
+    fn edit(
+        py: Python<'_>,
+        #[pyo3(from_py_with = crate::paths::path)] path: PathBuf,
+        keywords: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Self> {
+        let options = options(keywords)?;
+        let opened = py.detach(|| write::Writer::edit(&path, &options));
+        opened.map(|file| Self { file, memory: None }).map_err(|e| opening(py, &e))
+    }
+
     /// Creates a file in memory; `name` is for messages.
     #[staticmethod]
     #[pyo3(signature = (name, **keywords))]

@@ -311,9 +311,13 @@ def test_what_a_file_may_be(path: Path, tmp_path: Path) -> None:
         hyperchunk.open(text)
     with pytest.raises(OSError, match="folder"):
         hyperchunk.open(tmp_path)
+    edited = tmp_path / "edited.h5"
+    edited.write_bytes(data)
     for mode in ("r+", "a"):
-        with pytest.raises(hyperchunk.exceptions.UnsupportedError, match="changed with h5py"):
-            hyperchunk.open(path, mode)
+        with hyperchunk.open(edited, mode) as file:
+            assert file.mode == "r+"
+        with path.open("rb") as stream, pytest.raises(hyperchunk.exceptions.UnsupportedError, match="a local file"):
+            hyperchunk.open(stream, mode)
     with pytest.raises(ValueError, match="Invalid mode"):
         hyperchunk.open(path, "rw")
     with pytest.raises(ValueError, match="Unknown driver"):

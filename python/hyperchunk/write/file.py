@@ -35,13 +35,17 @@ _SYNC = {None: "commit", "commit": "commit", "never": "never", "write": "write",
 
 
 class WritableFile(WritableGroup, File):
-    """A new HDF5 file, and its root group.
+    """An HDF5 file that is written, and its root group.
 
     A flush or close makes the file complete and gives it its name; until then it is ``NAME.partial``.
 
+    In an edited file, each flush, and the close, is an atomic commit: whatever ends in the middle of it, the file is
+    in the state before or after it.
+
     Args:
         name: A path; a URL; or a binary file-like object that gets the bytes at the end.
-        mode: ``"w"`` replaces an existing file, ``"x"`` (or ``"w-"``) does not.
+        mode: ``"w"`` replaces an existing file, ``"x"`` (or ``"w-"``) does not; ``"r+"`` edits an existing file,
+            ``"a"`` creates it if it does not exist.
         driver: ``"core"`` keeps the file in memory (:meth:`getbuffer`), and with `backing_store` on disk.
         libver: Oldest release of HDF5 that must be able to read the file: ``"v108"``, ``"v110"``, ``"v200"`` or
             ``"latest"``. Without it, or with ``"earliest"``, that is 1.8, except for features that no format of 1.8
@@ -112,8 +116,8 @@ class WritableFile(WritableGroup, File):
         network: NetworkOptions | None = None,
         **caches: Unpack[CacheOptions],
     ) -> None:
-        if mode not in ("w", "w-", "x"):
-            raise ValueError("a file is made with mode w, w- or x")
+        if mode not in ("w", "w-", "x", "r+", "a"):
+            raise ValueError(f"mode must be 'r', 'r+', 'a', 'w', 'w-' or 'x', not {mode!r}")
         if swmr:
             raise UnsupportedError("swmr: flush() commits what was written; readers open the file again to see it")
         if unknown := set(caches) - CacheOptions.__optional_keys__:
@@ -157,6 +161,9 @@ class WritableFile(WritableGroup, File):
             "user_block": userblock_size or 0,
             "locking": locking_of(locking),
         }
+        edits = False
+        if mode in ("r+", "a") and (hasattr(name, "seek") or driver == "core" or is_url(path_of(name))):
+            raise UnsupportedError(f"cannot open {name!r} with mode {mode!r}: expected a local file")
         if hasattr(name, "write") and hasattr(name, "seek"):
             writer = _core.Writer.in_memory(repr(name), **options)
             recipe = Recipe(repr(name), "fileobj", options, name)
@@ -172,11 +179,17 @@ class WritableFile(WritableGroup, File):
             path = path.removeprefix("file://")
             if "\0" in path:
                 raise ValueError("embedded null byte")
-            writer = _core.Writer.create(path, **options)
+            edits = mode == "r+" or (mode == "a" and Path(path).exists())
+            writer = (_core.Writer.edit if edits else _core.Writer.create)(path, **options)
             recipe = Recipe(path, "sec2", options)
-        if track_order:
+        if edits and userblock_size is not None and userblock_size != writer.base:
+            writer.discard()
+            raise ValueError(
+                f"Requested userblock size ({userblock_size}) does not match that of existing file ({writer.base})"
+            )
+        if track_order and not edits:
             writer.track_root_order(True)
-        if track_times:
+        if track_times and not edits:
             writer.root.track_times()
         opened = Writing(writer, recipe)
         super(File, self).__init__(opened, writer.root, "/")

@@ -30,8 +30,14 @@ def test_modes(tmp_path: Path) -> None:
     with hyperchunk.open(path) as file:
         assert list(file) == ["e"]
     for mode in ("a", "r+"):
-        with pytest.raises(NotImplementedError, match="h5py"):
-            hyperchunk.open(path, mode)
+        with hyperchunk.open(path, mode) as file:
+            file[mode] = 3
+    with hyperchunk.open(path) as file:
+        assert sorted(file) == ["a", "e", "r+"]
+    with pytest.raises(FileNotFoundError):
+        hyperchunk.open(tmp_path / "missing.h5", "r+")
+    with hyperchunk.open(tmp_path / "made.h5", "a") as file:
+        assert list(file) == []
 
 
 def test_a_file_is_whole_or_not_there(tmp_path: Path) -> None:

@@ -1,0 +1,300 @@
+"""Edits of existing files, against h5py: the same random operations on two copies of a file."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import h5py
+import hyperchunk
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, note, settings
+from hypothesis import strategies as st
+
+VALUES = [1, 2.5, "text", "größer", np.arange(6, dtype="<i4").reshape(2, 3), np.array([b"ab", b"c"])]
+
+
+def start(path: Path, libver: str, track_order: bool) -> None:
+    """Makes a file of h5py's with one object of each kind."""
+    with h5py.File(path, "w", libver=libver, track_order=track_order) as file:
+        file.attrs["title"] = "old"
+        group = file.create_group("g", track_order=track_order)
+        group.attrs["n"] = 1
+        inner = group.create_group("inner")
+        inner["scalar"] = 3
+        file["contiguous"] = np.arange(20, dtype="<f8")
+        file.create_dataset("compact", data=np.arange(4, dtype="i2"))
+        file.create_dataset("fixed", data=np.arange(60, dtype="i4").reshape(6, 10), chunks=(4, 4), compression="gzip")
+        file.create_dataset(
+            "growing", data=np.arange(30.0), chunks=(7,), maxshape=(None,), shuffle=True, compression="gzip"
+        )
+        file.create_dataset(
+            "two", data=np.arange(12, dtype="u1").reshape(3, 4), chunks=(2, 2), maxshape=(None, None), fillvalue=9
+        )
+        file.create_dataset("strings", data=["a", "bb", ""], dtype=h5py.string_dtype(), chunks=(2,), maxshape=(None,))
+        file["type"] = np.dtype([("a", "i4"), ("b", "f8")])
+        file["hard"] = file["contiguous"]
+        file["soft"] = h5py.SoftLink("/g/inner")
+        file["external"] = h5py.ExternalLink("other.h5", "/x")
+        file["reference"] = np.array([file["g"].ref, file["contiguous"].ref], dtype=h5py.ref_dtype)
+        for number in range(12):
+            group.attrs[f"many{number:02}"] = number
+            file[f"g/links/l{number:02}"] = number
+
+
+def contents(path: Path, opened: Any = h5py.File) -> dict[str, Any]:
+    """Returns everything in a file that an edit may change or must keep."""
+    found: dict[str, Any] = {}
+
+    def visit(group: Any, name: str) -> None:
+        found[name] = ("group", attributes(group))
+        for key in sorted(group):
+            path = f"{name.rstrip('/')}/{key}"
+            link = group.get(key, getlink=True)
+            kind = type(link).__name__
+            if kind == "SoftLink":
+                found[path] = (kind, link.path)
+            elif kind == "ExternalLink":
+                found[path] = (kind, link.filename, link.path)
+            elif path in seen:
+                continue
+            else:
+                item = group[key]
+                seen.add(path)
+                if hasattr(item, "keys"):
+                    visit(item, path)
+                elif hasattr(item, "shape"):
+                    values = item[...]
+                    if values.dtype.kind == "O":
+                        values = [bool(one) if isinstance(one, REFERENCES) else one for one in values.ravel()]
+                    else:
+                        values = values.tobytes()
+                    found[path] = (item.shape, item.maxshape, item.dtype.str, values, attributes(item))
+                else:
+                    found[path] = (item.dtype, attributes(item))
+
+    seen: set[str] = set()
+    with opened(path, "r") as file:
+        visit(file, "/")
+    return found
+
+
+REFERENCES = (h5py.Reference, hyperchunk.Reference)
+
+
+def attributes(item: Any) -> list[Any]:
+    """Returns the attributes of an object in a comparable form, in their order."""
+    return [(name, np.asarray(value).dtype.kind, np.asarray(value).tolist()) for name, value in item.attrs.items()]
+
+
+OPERATIONS = [
+    *("attr", "attr", "big attr", "delattr", "group", "dataset", "dataset", "write", "write", "resize", "delete"),
+    *("move", "hard", "soft", "strings", "append", "copy type"),
+]
+
+
+@st.composite
+def operation(draw: st.DrawFn) -> tuple[Any, ...]:
+    """Returns an operation; whether it makes sense is seen when it runs."""
+    numbers = st.integers(0, 40)
+    return (draw(st.sampled_from(OPERATIONS)), *(draw(numbers) for _ in range(4)))
+
+
+def run(file: Any, op: tuple[Any, ...], module: Any) -> bool:
+    """Performs an operation; returns whether it changed anything."""
+    verb, a, b, c, d = op
+    groups, datasets, objects = ["/"], [], ["/"]
+
+    def visit(name: str, item: Any) -> None:
+        objects.append(name)
+        (groups if hasattr(item, "keys") else datasets).append(name)
+
+    file.visititems(visit)
+    objects.sort()
+    groups.sort()
+    datasets = sorted(name for name in datasets if hasattr(file[name], "shape"))
+    new = f"{groups[a % len(groups)].rstrip('/')}/new{b % 5}"
+    if verb in ("attr", "big attr"):
+        value = np.arange(20_000.0) if verb == "big attr" and c % 3 == 0 else VALUES[b % len(VALUES)]
+        if np.asarray(value).nbytes > 60_000:
+            value = value[:5000]
+        file[objects[a % len(objects)]].attrs[f"a{c % 12}"] = value
+    elif verb == "delattr":
+        target = file[objects[a % len(objects)]]
+        names = sorted(target.attrs)
+        if not names:
+            return False
+        del target.attrs[names[b % len(names)]]
+    elif verb in ("group", "dataset", "hard", "soft", "strings", "copy type"):
+        if new in file or file.get(new, getlink=True) is not None:
+            return False
+        if verb == "group":
+            file.create_group(new)
+        elif verb == "soft":
+            file[new] = module.SoftLink(f"/nowhere{c}")
+        elif verb == "hard":
+            # Not of groups: circles have no end.
+            if not datasets:
+                return False
+            file[new] = file[datasets[c % len(datasets)]]
+        elif verb == "strings":
+            file.create_dataset(new, data=[f"s{n}" for n in range(c % 7)] or [""], dtype=module.string_dtype())
+        elif verb == "copy type":
+            file.create_dataset(new, (3,), dtype=file.get("type", "i4"))
+        else:
+            shape = (c % 9 + 1, d % 7 + 4)
+            chunks = (min(1 + c % 5, shape[0]), 1 + d % 4) if c % 2 else None
+            maxshape = (None, 40) if chunks and d % 2 else None
+            file.create_dataset(
+                new, shape, "<i4", chunks=chunks, maxshape=maxshape, compression="gzip" if chunks else None
+            )
+            file[new][: c % 5] = d
+    elif verb in ("write", "resize", "append"):
+        names = [name for name in datasets if file[name].dtype.kind in "iuf" and file[name].shape]
+        if verb != "write":
+            names = [name for name in names if file[name].chunks and file[name].maxshape[0] is None]
+        if not names:
+            return False
+        target = file[names[a % len(names)]]
+        if verb == "write":
+            rows = target.shape[0]
+            first = b % max(rows, 1)
+            target[first : first + c] = d
+        elif verb == "resize":
+            target.resize(b % 35, axis=0)
+        else:
+            rows = target.shape[0]
+            target.resize(rows + 1 + b % 4, axis=0)
+            target[rows:] = c
+    elif verb == "delete":
+        if len(objects) < 4:
+            return False
+        del file[objects[1 + a % (len(objects) - 1)]]
+    elif verb == "move":
+        source = objects[1 + a % max(len(objects) - 1, 1)] if len(objects) > 1 else None
+        if source is None or file.get(new, getlink=True) is not None or new.startswith("/" + source.strip("/") + "/"):
+            return False
+        file.move(source, new)
+    return True
+
+
+HISTORIES = int(os.environ.get("HYPERCHUNK_EDIT_HISTORIES", "80"))
+
+
+@pytest.mark.timeout(0 if HISTORIES > 80 else 600)
+@settings(max_examples=HISTORIES, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@given(
+    libver=st.sampled_from(["earliest", "v108", "latest"]),
+    track_order=st.booleans(),
+    sessions=st.lists(st.lists(operation(), min_size=1, max_size=6), min_size=1, max_size=4),
+    flush=st.booleans(),
+)
+def test_random_edits_end_as_h5pys(
+    libver: str, track_order: bool, sessions: list[list[tuple[Any, ...]]], flush: bool, tmp_path: Path
+) -> None:
+    ours, theirs = tmp_path / "ours.h5", tmp_path / "theirs.h5"
+    start(theirs, libver, track_order)
+    shutil.copy(theirs, ours)
+    for session in sessions:
+        with hyperchunk.open(ours, "r+", sync="never") as edited, h5py.File(theirs, "r+") as same:
+            for op in session:
+                done = run(edited, op, hyperchunk)
+                note(f"{op}: {done}")
+                assert done == run(same, op, h5py)
+                if flush:
+                    edited.flush()
+        expected = contents(theirs)
+        assert contents(ours) == expected
+        assert contents(ours, hyperchunk.open) == expected
+        assert not ours.with_name("ours.h5.redo").exists()
+    # An old program reads it if it reads h5py's.
+    readable = [subprocess.run(["h5dump", one], capture_output=True, check=False).returncode for one in (theirs, ours)]
+    assert readable[1] <= readable[0]
+    # libhdf5 edits it further.
+    with h5py.File(ours, "r+") as file:
+        file.attrs["after"] = 1
+        file.create_group("after")
+    with h5py.File(ours) as file:
+        assert file.attrs["after"] == 1
+
+
+@pytest.mark.parametrize("libver", ["earliest", "latest"])
+def test_nothing_is_written_without_a_change(libver: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    start(path, libver, track_order=False)
+    before = path.read_bytes()
+    with hyperchunk.open(path, "r+") as file:
+        assert file["fixed"][0, 0] == 0
+        assert file.attrs["title"] == "old"
+    assert path.read_bytes() == before
+
+
+KILLED = """
+import sys, hyperchunk
+with hyperchunk.open(sys.argv[1], "r+", sync="never") as file:
+    file["contiguous"][:] = file.attrs["round"]
+    for round in range(file.attrs["round"] + 1, 10**9):
+        file["contiguous"][:] = round
+        file["fixed"][...] = round
+        file["growing"].resize((round % 40,))
+        file["growing"][:] = round
+        file.attrs["round"] = round
+        file["g"].attrs["many00"] = round
+        file.flush()
+        print(round, flush=True)
+"""
+
+
+def state(path: Path, opened: Any) -> int:
+    """Returns the round that everything in a file is of."""
+    with opened(path, "r") as file:
+        found = {int(file.attrs["round"]), int(file["g"].attrs["many00"])}
+        for name in ("contiguous", "fixed", "growing"):
+            found.update(np.unique(file[name][...]).astype(int).tolist())
+        assert len(found) == 1
+        assert file["growing"].shape[0] == min(found) % 40
+        return found.pop()
+
+
+def test_a_killed_editor_leaves_a_commit(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    start(path, "latest", track_order=False)
+    with hyperchunk.open(path, "r+") as file:
+        for name in ("contiguous", "fixed", "growing"):
+            file[name][...] = 0
+        file.attrs["round"] = 0
+        file["g"].attrs["many00"] = 0
+    committed = 0
+    for number in range(int(os.environ.get("HYPERCHUNK_KILLS", "12"))):
+        with subprocess.Popen([sys.executable, "-c", KILLED, path], stdout=subprocess.PIPE, text=True) as program:
+            assert program.stdout is not None
+            first = program.stdout.readline()
+            time.sleep(0.002 * (number % 17))
+            program.kill()
+            rounds = [int(line) for line in [first, *program.stdout.read().split("\n")] if line.strip()]
+        committed = max([committed, *rounds])
+        found = state(path, hyperchunk.open)
+        assert committed <= found <= committed + 1
+        assert state(path, h5py.File) == found
+        committed = found
+
+
+@pytest.mark.parametrize("libver", ["earliest", "latest"])
+def test_references_stay_valid(libver: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    start(path, libver, track_order=False)
+    with hyperchunk.open(path, "r+") as file:
+        file.move("g", "moved")
+        file["moved"].attrs["big"] = np.arange(3000.0)
+        file["contiguous"].attrs["new"] = "text"
+        file["made"] = np.array([file["moved/inner"].ref], dtype=h5py.ref_dtype)
+    for opened in (h5py.File, hyperchunk.open):
+        with opened(path, "r") as file:
+            group, dataset = (file[one] for one in file["reference"][...])
+            assert len(group.attrs["big"]) == 3000
+            assert dataset.attrs["new"] == "text"
+            assert file[file["made"][0]]["scalar"][()] == 3
