@@ -202,6 +202,7 @@ impl DatasetWriter {
         conversion: Option<&Conversion>,
         out: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
+        let _reading = self.file.reading();
         self.now(py)?.read(py, choice, conversion, out)
     }
 
@@ -214,6 +215,7 @@ impl DatasetWriter {
         conversion: Option<&Conversion>,
         out: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
+        let _reading = self.file.reading();
         self.now(py)?.read_slab(py, slab, conversion, out)
     }
 

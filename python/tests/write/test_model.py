@@ -1,5 +1,6 @@
 """Random histories of a file that is being written, against a model in memory."""
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -100,3 +101,32 @@ def test_elements_in_freed_space_are_the_fill_value(journal: bool, delete: bool,
     with h5py.File(path) as opened:
         assert opened["new"][0] == 1
         assert not opened["new"][1:].any()
+
+
+@pytest.mark.parametrize("mode", ["w", "r+"])
+def test_a_reader_beside_commits_reads_its_own_values(mode: str, tmp_path: Path) -> None:
+    """Freed space is not used again while another thread reads."""
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as made:
+        made["old"] = 0
+    with hyperchunk.open(path, mode, sync="never") as file:
+        for name, sign in (("z", 1.0), ("w", -1.0)):
+            file.create_dataset(name, data=np.full(4000, sign), chunks=(400,))
+        file.flush()
+        stopped = threading.Event()
+        wrong: list[float] = []
+
+        def read() -> None:
+            while not stopped.is_set():
+                values = file["z"][...]
+                wrong.extend(values[values < 0].tolist())
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        for number in range(1, 150):
+            file["z"][...] = number
+            file["w"][...] = -number
+            file.flush()
+        stopped.set()
+        reader.join()
+        assert wrong == []

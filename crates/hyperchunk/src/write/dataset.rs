@@ -154,6 +154,8 @@ impl DatasetWriter {
     fn write_elements(&self, choice: &Selection, elements: &Elements<'_>) -> Result<()> {
         self.file.0.open()?;
         self.file.0.check_there(self.id).map_err(|error| self.named(error))?;
+        // Before, too: a snapshot that is taken meanwhile is stale.
+        self.file.0.changed();
         let written = self.node.write(&self.file.0, choice, elements);
         self.file.0.changed();
         written.map_err(|error| self.named(error))
@@ -275,6 +277,7 @@ impl DatasetWriter {
         self.file.0.check_there(self.id).map_err(|error| self.named(error))?;
         self.check_chunk(chunks, data)?;
         let scaled = self.scaled(chunks, offset)?;
+        self.file.0.changed();
         chunks.forget_waiting(&self.file.0, &scaled);
         let placed = chunks.place(&self.file.0, &self.node, &scaled, data, self.mask(filter_mask));
         self.file.0.changed();
@@ -355,6 +358,7 @@ impl DatasetWriter {
         if placed.is_empty() {
             return Ok(());
         }
+        self.file.0.changed();
         for (scaled, ..) in placed {
             own.forget_waiting(&self.file.0, scaled);
         }
@@ -393,6 +397,7 @@ impl DatasetWriter {
             // stored after the change.
             chunks.flush(&self.file.0, &self.node).map_err(|error| self.named(error))?;
         }
+        self.file.0.changed();
         let shrinks = {
             let mut dataspace = self.node.dataspace.write().unwrap_or_else(PoisonError::into_inner);
             let Dataspace::Simple { dims: old, max } = &mut *dataspace else {

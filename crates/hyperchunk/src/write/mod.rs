@@ -50,6 +50,7 @@ pub use options::{CreateOptions, DatasetOptions, FileLayout, NewLayout, Sync};
 pub use recover::{RecoveryReport, recover};
 pub use rewrite::AdoptedObjects;
 pub use sink::{LocalSink, MemorySink, Sink};
+pub use snapshot::Reading;
 pub use stream::StreamSink;
 pub use tree::{NewLink, NodeId};
 pub use writer::Writer;

@@ -62,8 +62,26 @@ impl Source for SnapshotSource {
 /// A snapshot: the change count at which it was taken, the file, and the address of each object.
 pub(super) type Snapshot = (u64, File, Arc<[u64]>);
 
+/// A read of the current state, during which no freed space is used again: other threads may write and commit.
+#[derive(Debug)]
+pub struct Reading(Writer);
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        self.0.0.space.read_ends();
+    }
+}
+
 impl Writer {
-    /// Returns the current state of the file, for reading. It is valid until something is written.
+    /// Begins a read of the current state. Take it before the snapshot, and keep it until the read has ended.
+    #[must_use]
+    pub fn reading(&self) -> Reading {
+        self.0.space.read_begins();
+        Reading(self.clone())
+    }
+
+    /// Returns the current state of the file, for reading. It is valid until something is written, or until the end of a
+    /// [`Reading`] that began before.
     ///
     /// # Errors
     /// As [`Writer::flush`]; Unsupported if the sink cannot be read.

@@ -1,7 +1,7 @@
 //! Allocator of the file's bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// Allocates the file's bytes. Nearly always this is one addition; freed space is used first.
@@ -12,6 +12,8 @@ pub(super) struct Space {
     free: Mutex<FreeList>,
     /// The highest end of freed space: bytes from there on were never written.
     freed_end: AtomicU64,
+    /// Number of reads in flight, which may refer to freed space.
+    readers: AtomicUsize,
     /// True to use freed space again.
     reused: bool,
     /// The offset in the file of the first byte: alignments count from the start of the file.
@@ -31,7 +33,15 @@ struct FreeList {
 impl Space {
     pub(super) fn new(first: u64, reused: bool, base: u64) -> Self {
         let (next, any_free) = (AtomicU64::new(first), AtomicBool::new(false));
-        Self { next, any_free, free: Mutex::default(), freed_end: AtomicU64::new(0), reused, base }
+        Self {
+            next,
+            any_free,
+            free: Mutex::default(),
+            freed_end: AtomicU64::new(0),
+            readers: AtomicUsize::new(0),
+            reused,
+            base,
+        }
     }
 
     /// Returns the next place that is at a multiple of `alignment` in the file.
@@ -90,7 +100,7 @@ impl Space {
         }
         self.freed_end.fetch_max(start.saturating_add(length), Ordering::AcqRel);
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        if committed {
+        if committed || self.is_read() {
             free.later.push((start, length));
         } else {
             free.add(start, length);
@@ -112,9 +122,29 @@ impl Space {
         std::mem::take(&mut self.free.lock().unwrap_or_else(PoisonError::into_inner).later)
     }
 
-    /// Called when the commit is done: frees the space that was unused when it began.
+    /// Records that a read begins: space that is freed from now on is not used again until a commit that finds no
+    /// read.
+    pub(super) fn read_begins(&self) {
+        self.readers.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Records that a read has ended.
+    pub(super) fn read_ends(&self) {
+        self.readers.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    fn is_read(&self) -> bool {
+        self.readers.load(Ordering::SeqCst) > 0
+    }
+
+    /// Called when the commit is done: frees the space that was unused when it began, or keeps it for the next
+    /// commit while somebody reads.
     pub(super) fn committed(&self, unused: Vec<(u64, u64)>) {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.is_read() {
+            free.later.extend(unused);
+            return;
+        }
         for (start, length) in unused {
             self.freed_end.fetch_max(start.saturating_add(length), Ordering::AcqRel);
             free.add(start, length);
@@ -167,6 +197,24 @@ impl FreeList {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn freed_space_waits_for_readers() {
+        let space = Space::new(100, true, 0);
+        let (first, _) = space.take(50, 1);
+        space.take(50, 1);
+        space.read_begins();
+        space.give_back(first, 50, false);
+        assert_ne!(space.take(50, 1).0, first, "it may be read still");
+        let unused = space.commit_begins();
+        space.committed(unused);
+        assert_ne!(space.take(50, 1).0, first, "still");
+        space.read_ends();
+        assert_ne!(space.take(50, 1).0, first, "free after the next commit");
+        let unused = space.commit_begins();
+        space.committed(unused);
+        assert_eq!(space.take(50, 1).0, first);
+    }
 
     #[test]
     fn freed_space_is_not_fresh() {
