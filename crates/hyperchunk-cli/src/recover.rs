@@ -20,13 +20,17 @@ Until it is committed, a file that Hyperchunk writes is FILE.partial, with FILE.
 program is killed, both stay, and `recover` makes FILE of them, with every completely written chunk. If FILE
 was committed before, it gets the data written since. The exit status is 1 if any written data are lost.
 
+If a program was interrupted while it edited FILE, FILE.redo stays. `recover` completes the commit, or drops it if
+FILE.redo is incomplete, as does any other program of Hyperchunk that opens FILE.
+
 Example:
   hyperchunk recover run42.h5";
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let path = &arguments.file;
-    // FILE.partial and FILE.journal stand for FILE.
-    let named = path.extension().filter(|suffix| *suffix == "partial" || *suffix == "journal");
+    // FILE.partial, FILE.journal and FILE.redo stand for FILE.
+    let named =
+        path.extension().filter(|suffix| ["partial", "journal", "redo"].iter().any(|one| suffix == one));
     let path = if named.is_some() { path.with_extension("") } else { path.clone() };
     let found = write::recover(&path)?;
     let shown = hyperchunk_udf::escape::escape(&path.display().to_string(), 2000);
@@ -39,8 +43,11 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
                 "chunks": found.chunks,
                 "lost": found.lost,
                 "torn_bytes": found.torn,
+                "edit": found.edit,
             })
         );
+    } else if found.edit {
+        say!("{shown}: the interrupted edit is settled");
     } else {
         say!("{shown}: {} datasets, {} chunks", found.datasets, found.chunks);
     }

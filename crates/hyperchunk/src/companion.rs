@@ -54,7 +54,7 @@ impl Permissions {
     }
 }
 
-/// Whether what is open belongs to this process's user, who may then write it anew.
+/// Returns whether an open file belongs to this process's user, who may then replace it.
 pub fn is_own(opened: &LocalFile) -> bool {
     opened.as_file().metadata().is_ok_and(|metadata| Permissions::of(&metadata).user == reader())
 }

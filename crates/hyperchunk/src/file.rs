@@ -127,9 +127,7 @@ impl File {
             let here: Arc<dyn Source> = Arc::new(Memory::new(Vec::new()));
             return Self::of_epoch(&here, path, epoch, options);
         }
-        if options.locking != Locking::Never {
-            crate::write::settle(path)?;
-        }
+        crate::write::settle(path)?;
         Self::of_local(LocalFile::open(path), path, options)
     }
 
@@ -216,7 +214,7 @@ impl File {
         self.0.path.as_deref()
     }
 
-    /// Whether the file at a path is this one, or one that was read through it so far: by external links, as a source of
+    /// Returns whether the file at a path is this one, or was read through it: by external links, as a source of
     /// virtual datasets, as raw data.
     #[must_use]
     pub fn has_read(&self, path: &Path) -> bool {

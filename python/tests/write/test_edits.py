@@ -298,3 +298,44 @@ def test_references_stay_valid(libver: str, tmp_path: Path) -> None:
             assert len(group.attrs["big"]) == 3000
             assert dataset.attrs["new"] == "text"
             assert file[file["made"][0]]["scalar"][()] == 3
+
+
+def test_the_file_of_a_store_is_not_edited(tmp_path: Path) -> None:
+    """Neither beside its store's folder, nor a copy whose hidden blocks an edit of the root group would lose."""
+    path = tmp_path / "a.h5"
+    run = hyperchunk.store.create(path, {"/x": hyperchunk.store.Dataset((1000, 1000), "f8")})
+    with run.writer() as writer:
+        for row in range(0, 1000, 130):
+            for column in range(0, 1000, 270):
+                shape = (min(130, 1000 - row), min(270, 1000 - column))
+                writer.write("/x", (row, column), np.full(shape, row + column, "f8"))
+    run.commit()
+    copy = tmp_path / "copy.h5"
+    shutil.copy(path, copy)
+    with pytest.raises(hyperchunk.exceptions.UnsupportedError, match="sharded store"):
+        hyperchunk.open(path, "r+")
+    before = copy.read_bytes()
+    with h5py.File(copy) as file:
+        has_blocks = ".hyperchunk-store" in file
+    assert has_blocks
+    with pytest.raises(hyperchunk.exceptions.UnsupportedError, match="sharded store"):
+        hyperchunk.open(copy, "r+")
+    assert copy.read_bytes() == before
+
+
+@pytest.mark.parametrize("libver", ["earliest", "latest"])
+@pytest.mark.parametrize("kind", ["u1", "i8", "S3", [("a", "u1")]])
+def test_small_headers_are_changed_whole_or_refused(libver: str, kind: Any, tmp_path: Path) -> None:
+    """A header without room for a continuation message would overwrite what follows it."""
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w", libver=libver) as file:
+        for name in "abc":
+            file[name] = np.dtype(kind)
+    with hyperchunk.open(path, "r+") as file:
+        try:
+            file["b"].attrs["x"] = 1
+        except hyperchunk.exceptions.UnsupportedError as error:
+            assert "cannot change the object" in str(error)  # noqa: PT017
+    with h5py.File(path) as file:
+        assert [file[name].dtype == np.dtype(kind) for name in "abc"] == [True] * 3
+        assert [len(file[name].attrs) for name in "ac"] == [0, 0]

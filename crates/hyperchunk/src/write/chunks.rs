@@ -386,7 +386,6 @@ impl DatasetNode {
         if count == 0 {
             return Ok(());
         }
-        self.check_writable()?;
         match &self.data {
             Data::Compact(bytes) => {
                 let mut kept = bytes.write().unwrap_or_else(PoisonError::into_inner);

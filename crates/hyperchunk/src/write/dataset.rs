@@ -151,9 +151,15 @@ impl DatasetWriter {
         self.write_elements(choice, &Elements { data, size, conversion })
     }
 
+    /// Refuses to write to a dataset that an edit cannot change.
+    fn check_writable(&self) -> Result<()> {
+        let checked = self.node.check_writable().and_then(|()| self.file.0.check_editable(self.id));
+        checked.map_err(|error| self.named(error))
+    }
+
     fn write_elements(&self, choice: &Selection, elements: &Elements<'_>) -> Result<()> {
         self.file.0.open()?;
-        self.file.0.check_there(self.id).map_err(|error| self.named(error))?;
+        self.check_writable()?;
         // Before, too: a snapshot that is taken meanwhile is stale.
         self.file.0.changed();
         let written = self.node.write(&self.file.0, choice, elements);
@@ -273,8 +279,7 @@ impl DatasetWriter {
     pub fn write_chunk(&self, offset: &[u64], data: &[u8], filter_mask: u32) -> Result<()> {
         self.file.0.open()?;
         let chunks = self.own_chunks()?;
-        self.node.check_writable()?;
-        self.file.0.check_there(self.id).map_err(|error| self.named(error))?;
+        self.check_writable()?;
         self.check_chunk(chunks, data)?;
         let scaled = self.scaled(chunks, offset)?;
         self.file.0.changed();
@@ -292,8 +297,7 @@ impl DatasetWriter {
     pub fn write_chunks(&self, chunks: &[DirectChunk<'_>]) -> Result<()> {
         self.file.0.open()?;
         let own = self.own_chunks()?;
-        self.node.check_writable()?;
-        self.file.0.check_there(self.id).map_err(|error| self.named(error))?;
+        self.check_writable()?;
         let mut placed = Vec::with_capacity(chunks.len());
         {
             let dims = self.node.dataspace.read().unwrap_or_else(PoisonError::into_inner);
@@ -313,8 +317,7 @@ impl DatasetWriter {
     pub fn write_chunk_run(&self, run: &ChunkRun<'_>) -> Result<()> {
         self.file.0.open()?;
         let own = self.own_chunks()?;
-        self.node.check_writable()?;
-        self.file.0.check_there(self.id).map_err(|error| self.named(error))?;
+        self.check_writable()?;
         let ChunkRun { offsets, data, sizes, masks } = *run;
         let rank = own.dims.len();
         let count = offsets.len() / rank.max(1);
@@ -390,8 +393,7 @@ impl DatasetWriter {
         self.file.0.open()?;
         message_limits::extent(dims, &[]).map_err(|error| self.named(error))?;
         let chunks = self.own_chunks()?;
-        self.node.check_writable()?;
-        self.file.0.check_there(self.id).map_err(|error| self.named(error))?;
+        self.check_writable()?;
         if dims.iter().zip(self.dims()).any(|(new, old)| *new < old) {
             // Before the extent changes: a waiting chunk outside the new extent must not be journalled as
             // stored after the change.

@@ -167,8 +167,13 @@ struct State {
 
 /// Returns the path of a file's journal.
 pub(crate) fn journal_path(file: &Path) -> PathBuf {
+    with_suffix(file, ".journal")
+}
+
+/// Returns the path of a file with more after its name.
+pub(super) fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
-    name.push(".journal");
+    name.push(suffix);
     PathBuf::from(name)
 }
 

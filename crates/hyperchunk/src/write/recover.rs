@@ -21,6 +21,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Result of a recovery.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecoveryReport {
+    /// True if an edit of the file had been interrupted; its commit is complete now, or dropped if its journal was
+    /// incomplete.
+    pub edit: bool,
     /// Number of datasets.
     pub datasets: u64,
     /// Number of complete chunks.
@@ -59,7 +62,7 @@ struct JournalledDatasets {
 fn recovered(path: &Path) -> Result<RecoveryReport> {
     let path = &*output::target(path)?;
     if super::edit::settle(path)? {
-        return Ok(RecoveryReport::default());
+        return Ok(RecoveryReport { edit: true, ..RecoveryReport::default() });
     }
     let journal = AbandonedJournal::open(path).map_err(|error| match error.kind() {
         ErrorKind::NotFound => {

@@ -23,7 +23,7 @@ impl fmt::Debug for SnapshotSource {
 }
 
 /// Converts a length within a buffer.
-fn narrow(length: u64) -> usize {
+pub(super) fn narrow(length: u64) -> usize {
     usize::try_from(length).unwrap_or(usize::MAX)
 }
 

@@ -370,7 +370,7 @@ impl Tree {
             };
             let attributes = || node.attributes.values().filter_map(|attribute| attribute.committed);
             match &node.base {
-                None if node.removed => {}
+                None if node.removed || node.links == 0 => {}
                 None => attributes().chain(dataset).for_each(|address| count(address, 1)),
                 Some(base) if node.removed => {
                     base.attribute_types

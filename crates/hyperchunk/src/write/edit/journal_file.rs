@@ -1,6 +1,6 @@
 //! The redo journal of a local file, and completion of the commit that an interrupted program left.
 
-use super::super::journal::check_made_by;
+use super::super::journal::{check_made_by, with_suffix};
 use super::super::options::Sync;
 use super::super::sink::LocalSink;
 use super::redo::{JournalFile, LeftRedo};
@@ -14,9 +14,7 @@ use std::path::{Path, PathBuf};
 
 /// Returns the path of a file's redo journal.
 pub(crate) fn redo_path(file: &Path) -> PathBuf {
-    let mut name = file.as_os_str().to_owned();
-    name.push(".redo");
-    PathBuf::from(name)
+    with_suffix(file, ".redo")
 }
 
 /// A redo journal beside a local file; it is created by the first write.

@@ -173,7 +173,7 @@ impl Writer {
         if self.0.edit.is_none() {
             return Ok(());
         }
-        let loaded = self.load(id).and_then(|()| check_editable(self.0.tree().node(id)?));
+        let loaded = self.load(id).and_then(|()| self.0.check_editable(id));
         let loaded = loaded.and_then(|()| self.load_old_attributes(id));
         loaded.map_err(|error| self.0.named(error))
     }
@@ -188,9 +188,14 @@ impl Inner {
     pub(in super::super) fn check_there(&self, id: NodeId) -> Result<()> {
         if self.edit.is_some() && self.tree().node(id)?.removed { Err(deleted()) } else { Ok(()) }
     }
+
+    /// Refuses to change an object that a commit of an edit removed, or could not encode.
+    pub(in super::super) fn check_editable(&self, id: NodeId) -> Result<()> {
+        if self.edit.is_some() { check_editable(self.tree().node(id)?) } else { Ok(()) }
+    }
 }
 
-/// Refuses to change an object whose header has no room for a continuation message.
+/// Refuses to change an object that was removed, or whose header has no room for a continuation message.
 fn check_editable(node: &Node) -> Result<()> {
     if node.removed {
         return Err(deleted());

@@ -22,6 +22,7 @@ use super::options::CreateOptions;
 use super::sink::{LocalSink, Sink};
 use super::tree::{Node, NodeId, NodeKind, Tree};
 use super::writer::Writer;
+use crate::storage::BLOCKS;
 use crate::{Error, ErrorKind, File, OpenOptions, Result};
 use hyperchunk_format::checksum::lookup3;
 use hyperchunk_format::encode::LibVersion;
@@ -259,7 +260,9 @@ fn begin(
 /// Refuses files with structures that an edit would not keep right.
 fn check(file: &File, found: &Superblock) -> Result<()> {
     let space = file.parse(|image| superblock::file_space(image, found))?;
+    let is_of_store = file.root()?.group()?.link(BLOCKS)?.is_some();
     let odd = [
+        (is_of_store, "datasets of a sharded store, whose folder is not here"),
         (found.cache_image.is_some(), "an image of the metadata cache"),
         (found.driver.is_some(), "information for a driver"),
         (found.chunk_k != DEFAULT_CHUNK_K, "B-trees for chunks of another width than 32"),

@@ -7,6 +7,7 @@
 //! bytes. Otherwise another program changed the file in between, and the journal must not be applied.
 
 use super::super::sink::Sink;
+use super::super::snapshot::narrow;
 use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::checksum::lookup3;
 use std::collections::BTreeMap;
@@ -56,11 +57,6 @@ pub(crate) struct Redo {
     end: u64,
     /// True once the footer is on disk, until all bytes are in the file.
     complete: bool,
-}
-
-/// Converts a length within a buffer.
-fn narrow(length: u64) -> usize {
-    usize::try_from(length).unwrap_or(usize::MAX)
 }
 
 impl Redo {
@@ -139,7 +135,7 @@ impl Redo {
         }
         let mut index = Vec::new();
         for (start, piece) in &self.pieces {
-            let new = self.bytes(*piece, lookup3_more)?;
+            let new = checksum(&*self.file, piece.at, piece.length)?;
             for field in [*start, piece.length, piece.at] {
                 index.extend_from_slice(&field.to_le_bytes());
             }
@@ -168,43 +164,16 @@ impl Redo {
         Ok(())
     }
 
-    /// Runs a checksum over the bytes of a piece.
-    fn bytes(&self, piece: Piece, sum: impl Fn(&[u8], u32) -> u32) -> Result<u32> {
-        let (mut done, mut state) = (0, 0);
-        while done < piece.length {
-            let step = (piece.length - done).min(COPY_BYTES);
-            let mut bytes = vec![0; narrow(step)];
-            self.file.read_at(piece.at + done, &mut bytes)?;
-            state = sum(&bytes, state);
-            done += step;
-        }
-        Ok(state)
-    }
-
     /// Puts all bytes into the file; the journal is empty after that. May be repeated after a failure.
     pub(crate) fn apply(&mut self, file: &dyn Sink) -> Result<()> {
         if !self.complete {
             return Ok(());
         }
         for (start, piece) in &self.pieces {
-            let mut done = 0;
-            while done < piece.length {
-                let step = (piece.length - done).min(COPY_BYTES);
-                let mut bytes = vec![0; narrow(step)];
-                self.file.read_at(piece.at + done, &mut bytes)?;
-                file.write_at(start + done, &bytes)?;
-                done += step;
-            }
+            parts(&*self.file, piece.at, piece.length, |done, bytes| file.write_at(start + done, bytes))?;
         }
         file.sync()?;
-        self.forget()
-    }
-
-    /// Drops all waiting bytes.
-    pub(crate) fn forget(&mut self) -> Result<()> {
-        if self.end > 0 {
-            self.file.cut(0)?;
-        }
+        self.file.cut(0)?;
         (self.end, self.complete) = (0, false);
         self.pieces.clear();
         Ok(())
@@ -223,9 +192,32 @@ impl Redo {
     }
 }
 
-/// Continues a checksum over the next bytes.
-fn lookup3_more(bytes: &[u8], state: u32) -> u32 {
-    lookup3(&[&state.to_le_bytes()[..], &lookup3(bytes).to_le_bytes()].concat())
+/// Calls a function with the bytes of a journal from `at` on, part by part, and their offset from there.
+fn parts(
+    journal: &dyn JournalFile,
+    at: u64,
+    length: u64,
+    mut with: impl FnMut(u64, &[u8]) -> Result<()>,
+) -> Result<()> {
+    let mut bytes = vec![0; narrow(length.min(COPY_BYTES))];
+    let mut done = 0;
+    while done < length {
+        let part = &mut bytes[..narrow((length - done).min(COPY_BYTES))];
+        journal.read_at(at + done, part)?;
+        with(done, part)?;
+        done += part.len() as u64;
+    }
+    Ok(())
+}
+
+/// Computes the checksum of bytes of a journal.
+fn checksum(journal: &dyn JournalFile, at: u64, length: u64) -> Result<u32> {
+    let mut state: u32 = 0;
+    parts(journal, at, length, |_, bytes| {
+        state = lookup3(&[state.to_le_bytes(), lookup3(bytes).to_le_bytes()].concat());
+        Ok(())
+    })?;
+    Ok(state)
 }
 
 /// Returns the parts of a range that are in one sector each: offset and length.
@@ -303,30 +295,12 @@ impl<'a> LeftRedo<'a> {
                 at += 4;
             }
             let piece = FoundPiece { start, length, at: place, old };
-            let mut state = 0;
-            left.each(&piece, |_, bytes| {
-                state = lookup3_more(bytes, state);
-                Ok(())
-            })?;
-            if state != new {
+            if checksum(journal, place, length)? != new {
                 return Ok(None);
             }
             left.pieces.push(piece);
         }
         Ok(Some(left))
-    }
-
-    /// Calls a function with the bytes of a piece, part by part.
-    fn each(&self, piece: &FoundPiece, mut with: impl FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
-        let mut done = 0;
-        while done < piece.length {
-            let step = (piece.length - done).min(COPY_BYTES);
-            let mut bytes = vec![0; narrow(step)];
-            self.journal.read_at(piece.at + done, &mut bytes)?;
-            with(piece.start + done, &bytes)?;
-            done += step;
-        }
-        Ok(())
     }
 
     /// Puts all bytes into the file, which has `length` bytes.
@@ -356,7 +330,9 @@ impl<'a> LeftRedo<'a> {
             }
         }
         for piece in &self.pieces {
-            self.each(piece, |start, bytes| file.write_at(start, bytes))?;
+            parts(self.journal, piece.at, piece.length, |done, bytes| {
+                file.write_at(piece.start + done, bytes)
+            })?;
         }
         file.sync()
     }

@@ -7,13 +7,13 @@ use super::redo::Redo;
 use crate::Result;
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockWriteGuard};
 
 /// Sink of a file that is edited.
 #[derive(Debug)]
 pub(super) struct EditSink {
     file: Arc<dyn Sink>,
-    redo: Mutex<Redo>,
+    redo: RwLock<Redo>,
     /// End of the bytes that the last commit uses.
     committed_end: AtomicU64,
     /// Keeps other edits of the file by this program out, until it is released.
@@ -23,18 +23,21 @@ pub(super) struct EditSink {
 impl EditSink {
     /// Starts an edit of a file whose last commit ends at `end`.
     pub(super) fn new(file: Arc<dyn Sink>, redo: Redo, end: u64, only: OnlyEdit) -> Self {
-        let (redo, only) = (Mutex::new(redo), Mutex::new(Some(only)));
+        let (redo, only) = (RwLock::new(redo), Mutex::new(Some(only)));
         Self { file, redo, committed_end: AtomicU64::new(end), only }
     }
 
-    fn redo(&self) -> MutexGuard<'_, Redo> {
-        self.redo.lock().unwrap_or_else(PoisonError::into_inner)
+    fn redo_mut(&self) -> RwLockWriteGuard<'_, Redo> {
+        self.redo.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Sink for EditSink {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        let mut redo = self.redo();
+        if offset >= self.committed_end.load(Ordering::Acquire) {
+            return self.file.write_at(offset, bytes);
+        }
+        let mut redo = self.redo_mut();
         if redo.is_complete() {
             // A commit that was interrupted, by a full disk for example.
             redo.apply(&*self.file)?;
@@ -59,7 +62,7 @@ impl Sink for EditSink {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        let redo = self.redo();
+        let redo = self.redo.read().unwrap_or_else(PoisonError::into_inner);
         self.file.read_at(offset, buffer)?;
         redo.overlay(offset, buffer)
     }
@@ -70,13 +73,13 @@ impl Sink for EditSink {
     }
 
     fn publish(&self, size: u64) -> Result<()> {
-        let mut redo = self.redo();
+        let mut redo = self.redo_mut();
         // New bytes are on disk before the commit that refers to them.
         self.file.publish(size)?;
         redo.complete(&*self.file, size)?;
-        redo.apply(&*self.file)?;
+        // Committed from here on, even if the bytes cannot be put into the file yet.
         self.committed_end.fetch_max(size, Ordering::AcqRel);
-        Ok(())
+        redo.apply(&*self.file)
     }
 
     fn cut(&self, _: u64) -> Result<()> {
@@ -84,12 +87,12 @@ impl Sink for EditSink {
     }
 
     fn discard(&self) -> Result<()> {
-        self.redo().remove()
+        self.redo_mut().remove()
     }
 
     fn release(&self) {
         // An unfinished commit stays: whoever opens the file next completes it.
-        drop(self.redo().remove());
+        drop(self.redo_mut().remove());
         self.file.release();
         drop(self.only.lock().unwrap_or_else(PoisonError::into_inner).take());
     }

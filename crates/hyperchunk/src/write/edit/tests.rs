@@ -381,3 +381,20 @@ fn a_journal_that_another_user_made_does_not_count() {
     assert!(settle(&path).unwrap());
     std::fs::remove_dir_all(folder).unwrap();
 }
+
+#[test]
+fn an_external_link_leads_to_the_completed_edit() {
+    let folder = std::env::temp_dir().join(format!("hyperchunk-redo-link-{}", std::process::id()));
+    let path = interrupted(&folder);
+    let from = folder.join("from.h5");
+    let file = Writer::create(&from, &CreateOptions::default()).unwrap();
+    let target = super::super::NewLink::External { file: "a.h5".into(), path: "c".into() };
+    file.link(NodeId::ROOT, b"link", target).unwrap();
+    file.close().unwrap();
+    let file = File::open(&from, &OpenOptions::default()).unwrap();
+    // The edited byte is of the signature's superblock, so that the file is refused when the edit is complete.
+    let refused = file.root().unwrap().group().unwrap().get(b"link").unwrap_err();
+    assert_eq!(std::fs::read(&path).unwrap()[10], 77, "{refused}");
+    assert!(!journal_file::redo_path(&path).exists());
+    std::fs::remove_dir_all(folder).unwrap();
+}
