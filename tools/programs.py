@@ -269,7 +269,7 @@ def programs(environment: Path, tools: Path | None) -> list[Program]:
         Program("PyTables of Debian", f"{debian} t.py", [Y, IMG, PY, LABEL], "the same", [f"import tables {debian}"], f"{debian} -c 'import tables; print(tables.__version__)'", {"t.py": "import tables\nf = tables.open_file('scene.h5')\nprint(f.root.y[7], f.root.img.read().sum(dtype=float), f.root.py[7], f.root.label[7].decode())\n"}),
         module("xarray", "x.py", [SPEED, "120"], "engines `netcdf4` and `h5netcdf`", "import xarray\nfor e in ('netcdf4', 'h5netcdf'):\n    d = xarray.open_dataset('n.nc', engine=e)\n    print(d.speed.values.ravel()[-1], float(d.speed.sum()))\n"),
         module("dask", "d.py", [IMG, "120"], "`from_array` over h5py in threads; xarray's chunks", "import dask.array as da, h5py, xarray\nprint(da.from_array(h5py.File('scene.h5')['img'], chunks=(5, 30)).sum(dtype=float).compute())\nprint(float(xarray.open_dataset('n.nc', chunks={'lat': 1}).speed.sum()))\n"),
-        module("h5grove", "g.py", [Y, IMG], "what a server of h5web gives", "import h5py, h5grove\nfrom h5grove.content import get_content_from_file\nwith get_content_from_file('scene.h5', '/y', lambda e: e) as c: print(c.data()[7])\nwith get_content_from_file('scene.h5', '/img', lambda e: e) as c: print(c.data().sum(dtype=float))\n"),
+        module("h5grove", "g.py", [Y, IMG], "the answers of a server of h5web", "import h5py, h5grove\nfrom h5grove.content import get_content_from_file\nwith get_content_from_file('scene.h5', '/y', lambda e: e) as c: print(c.data()[7])\nwith get_content_from_file('scene.h5', '/img', lambda e: e) as c: print(c.data().sum(dtype=float))\n"),
         module("silx", "s.py", [Y], "`silx.io.get_data`", "import silx.io\nprint(silx.io.get_data('silx:scene.h5?/y')[7])\n"),
         module("vtk", "v.py", [r"1797"], "`vtkHDFReader` (its own libhdf5, with a prefix)", "from vtkmodules.vtkIOHDF import vtkHDFReader\nr = vtkHDFReader(); r.SetFileName('image.vtkhdf'); r.Update()\nprint(r.GetOutput().GetPointData().GetArray(0).GetRange())\n"),
         module("itk", "i.py", [IMG], "an image of `itk.imwrite`, made live (its own libhdf5, with a prefix)", textwrap.dedent("""
@@ -390,7 +390,7 @@ def main() -> None:
             rows.append(f"| {program.name} | {version} | {program.what} | {came}{': ' if why else ''}{why} |")
     right = sum("| right |" in row for row in rows)
     absent = sum("| not installed" in row for row in rows)
-    table = ["| program | version | what was read | what came |", "|---|---|---|---|", *rows]
+    table = ["| program | version | read | result |", "|---|---|---|---|", *rows]
     table += ["", f"{right} right, {len(rows) - right - absent} wrong, {absent} not installed."]
     if given.page:
         page = given.page.read_text(encoding="utf-8")

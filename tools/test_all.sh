@@ -14,7 +14,7 @@ HYPERCHUNK_HDF5_RELEASES=$releases HYPERCHUNK_KILLS=1000 \
 # Each libhdf5 is built once: three minutes on two cores.
 for mpi in mpich openmpi; do .venv/bin/python tools/hdf5_with_mpi.py $mpi; done
 .venv/bin/python -m pytest python/tests/vol/test_parallel.py
-# Edits of existing files, against h5py's: 20 minutes.
+# Edits of existing files, against h5py's: about an hour.
 HYPERCHUNK_EDIT_HISTORIES=10000 HYPERCHUNK_KILLS=1000 .venv/bin/python -m pytest python/tests/write/test_edits.py
 # h5py's own suite natively and with `hyperchunk env` set (5 minutes), and two processes that race for a file (10 minutes each way).
 .venv/bin/python python/tests/vol/suite.py env
