@@ -202,7 +202,7 @@ impl DatasetWriter {
         conversion: Option<&Conversion>,
         out: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        let _reading = self.file.reading();
+        let _reading = py.detach(|| self.file.reading());
         self.now(py)?.read(py, choice, conversion, out)
     }
 
@@ -215,7 +215,7 @@ impl DatasetWriter {
         conversion: Option<&Conversion>,
         out: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        let _reading = self.file.reading();
+        let _reading = py.detach(|| self.file.reading());
         self.now(py)?.read_slab(py, slab, conversion, out)
     }
 

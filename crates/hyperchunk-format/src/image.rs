@@ -5,6 +5,7 @@ use crate::model::SharedMessageTable;
 use crate::{Cursor, Error, Fuel, Limits, Result, View, checksum};
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
 /// Widths of addresses and lengths in a file, in bytes (2, 4, 8, 16 or 32).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,6 +14,18 @@ pub struct Sizes {
     pub address: u8,
     /// "Size of lengths".
     pub length: u8,
+}
+
+/// Address and size in bytes of each structure that a parser read, as far as their sizes are certain.
+#[derive(Debug, Default)]
+pub struct Extents(Mutex<Vec<(u64, u64)>>);
+
+impl Extents {
+    /// Returns the extents, in the order in which they were read.
+    #[must_use]
+    pub fn into_vec(self) -> Vec<(u64, u64)> {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// File as its parsers see it. Addresses are relative to the base address.
@@ -25,6 +38,7 @@ pub struct Image<'a> {
     /// Bounds on the cost of parsing.
     pub limits: &'a Limits,
     fuel: &'a Fuel,
+    extents: Option<&'a Extents>,
     /// Table of shared object header messages.
     pub shared_messages: Option<SharedMessageTable>,
 }
@@ -39,13 +53,31 @@ impl<'a> Image<'a> {
     /// Creates an image of the file in `view` with base address `base`.
     #[must_use]
     pub fn new(view: &'a dyn View, base: u64, sizes: Sizes, limits: &'a Limits, fuel: &'a Fuel) -> Self {
-        Self { view, base, sizes, limits, fuel, shared_messages: None }
+        Self { view, base, sizes, limits, fuel, extents: None, shared_messages: None }
     }
 
     /// Sets the table of shared object header messages, as given by the superblock extension.
     #[must_use]
     pub fn with_shared_messages(self, table: Option<SharedMessageTable>) -> Self {
         Self { shared_messages: table, ..self }
+    }
+
+    /// Records the extents of the structures that are read through it: indexes of chunks, dense storage.
+    #[must_use]
+    pub fn recording(self, extents: &'a Extents) -> Self {
+        Self { extents: Some(extents), ..self }
+    }
+
+    /// Returns whether extents are recorded.
+    pub(crate) fn records_extents(&self) -> bool {
+        self.extents.is_some()
+    }
+
+    /// Records that all bytes of an extent belong to the structure that is read.
+    pub(crate) fn belongs(&self, address: u64, length: u64) {
+        if let Some(extents) = self.extents {
+            extents.0.lock().unwrap_or_else(PoisonError::into_inner).push((address, length));
+        }
     }
 
     /// Counts one visited structure.

@@ -1,6 +1,7 @@
 //! Test of complete files from the encoders, read by HDF5's own tools if they are installed.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+use hyperchunk_format::encode::blocks::one_after_another;
 use hyperchunk_format::encode::message::{self, attribute_info::AttributeInfo, link_info::LinkInfo};
 use hyperchunk_format::encode::object_header::{self, HeaderOptions, Message};
 use hyperchunk_format::encode::{LibVersion, attributes, group, superblock};
@@ -38,8 +39,9 @@ impl File {
         let mut info = LinkInfo { next_order, indexed: tracked, ..LinkInfo::default() };
         let mut messages = Vec::new();
         if dense {
-            let dense = group::dense_links(links, tracked, self.0.len() as u64).unwrap();
-            self.add(&dense.bytes);
+            let dense =
+                group::dense_links(links, tracked, &mut one_after_another(self.0.len() as u64)).unwrap();
+            self.add(&dense.blocks.bytes);
             (info.heap, info.by_name, info.by_order) =
                 (Some(dense.heap), Some(dense.by_name), dense.by_order);
         } else {
@@ -186,8 +188,8 @@ fn attributes_in_heaps() {
             (name.as_str().into(), order, message)
         };
         let all: Vec<_> = (0..500).map(one).collect();
-        let dense = attributes::dense(&all, tracked, file.0.len() as u64).unwrap();
-        file.add(&dense.bytes);
+        let dense = attributes::dense(&all, tracked, &mut one_after_another(file.0.len() as u64)).unwrap();
+        file.add(&dense.blocks.bytes);
         let info = AttributeInfo {
             next_order: tracked.then_some(500),
             indexed: tracked,

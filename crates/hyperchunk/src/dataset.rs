@@ -8,6 +8,7 @@ use hyperchunk_format::model::{
     Chunk, Chunked, Dataspace, Datatype, ExternalFile, FillTime, FillValue, FillWhen, Filter, Layout,
     VirtualMapping,
 };
+use hyperchunk_format::parse::extents::Extent;
 use hyperchunk_format::parse::object::{self, DatasetHeader};
 use hyperchunk_format::parse::virtual_layout;
 use std::sync::{Arc, OnceLock};
@@ -194,6 +195,11 @@ impl Dataset {
             return Err(self.name(Error::unsupported(message)));
         }
         crate::read::all_chunks(self)
+    }
+
+    /// Returns all stored chunks, and the extents of their index as far as they are certain.
+    pub(crate) fn chunks_and_extents(&self) -> Result<(Vec<Chunk>, Vec<Extent>)> {
+        crate::read::all_chunks_and_extents(self)
     }
 
     /// Returns the places in the chunk grid with written data.

@@ -1,6 +1,7 @@
 //! Attributes in dense storage. Source: specification §IV.A.2.v, "The Attribute Info Message"; §III.A.2,
 //! B-tree record types 8 and 9.
 
+use super::blocks::Allocate;
 use super::fractal_heap::{self, ATTRIBUTES};
 use super::group::{DenseStorage, joined, sorted_names, sorted_orders};
 use super::{Bytes, fit};
@@ -13,21 +14,29 @@ const BY_ORDER: u8 = 9;
 /// Creation order of an attribute whose object does not track it.
 const NO_ORDER: u32 = u16::MAX as u32;
 
-/// Encodes attributes, in any order, as dense storage at `base`. If `indexed`, an index by creation order is
+/// Encodes attributes, in any order, as dense storage. If `indexed`, an index by creation order is
 /// added, which requires the creation order of all. Each attribute is given by its name, its creation order,
 /// and the message from [`super::message::attribute::encode`].
 ///
 /// # Errors
 /// Invalid if two have the same name or creation order, or if one to be indexed has no creation order; Limit
 /// if there are more than creation orders allow.
-pub fn dense(messages: &[(Name, Option<u32>, Vec<u8>)], indexed: bool, base: u64) -> Result<DenseStorage> {
-    encode_dense(messages, indexed, base).map_err(|error| error.within(STRUCTURE))
+pub fn dense(
+    messages: &[(Name, Option<u32>, Vec<u8>)],
+    indexed: bool,
+    allocate: &mut Allocate<'_>,
+) -> Result<DenseStorage> {
+    encode_dense(messages, indexed, allocate).map_err(|error| error.within(STRUCTURE))
 }
 
-fn encode_dense(messages: &[(Name, Option<u32>, Vec<u8>)], indexed: bool, base: u64) -> Result<DenseStorage> {
+fn encode_dense(
+    messages: &[(Name, Option<u32>, Vec<u8>)],
+    indexed: bool,
+    allocate: &mut Allocate<'_>,
+) -> Result<DenseStorage> {
     const MESSAGE_FLAGS: u8 = 0;
     let objects: Vec<&[u8]> = messages.iter().map(|(_, _, message)| message.as_slice()).collect();
-    let heap = fractal_heap::encode(ATTRIBUTES, &objects, base)?;
+    let heap = fractal_heap::encode(ATTRIBUTES, &objects, allocate)?;
     let numbers = messages.iter().map(|(_, order, _)| match order {
         // Libraries store the creation order in 16 bits elsewhere.
         Some(order) if *order >= NO_ORDER => Err(Error::limit(format!("number {order} of an attribute"))),
@@ -61,7 +70,7 @@ fn encode_dense(messages: &[(Name, Option<u32>, Vec<u8>)], indexed: bool, base: 
         }
     }
     let by_order = by_order.as_ref().map(|records| (BY_ORDER, 13, records));
-    joined(heap.bytes, (BY_NAME, 17, &by_name), by_order, base)
+    joined(heap.blocks, (BY_NAME, 17, &by_name), by_order, allocate)
 }
 
 /// Returns the creation order of the next attribute, for the attribute info message.
@@ -76,6 +85,7 @@ pub fn next_order(last: Option<u32>) -> Result<u16> {
 mod tests {
     use super::*;
     use crate::encode::LibVersion;
+    use crate::encode::blocks::one_after_another;
     use crate::encode::message::attribute_info::{self, AttributeInfo};
     use crate::encode::message::{ATTRIBUTE_INFO, attribute};
     use crate::encode::object_header::{self, HeaderOptions, Message};
@@ -112,7 +122,7 @@ mod tests {
             for (tracked, indexed) in [(false, false), (true, false), (true, true)] {
                 let mut attributes = attributes(count, tracked);
                 let base = 500;
-                let dense = dense(&encoded(&attributes), indexed, base).unwrap();
+                let dense = dense(&encoded(&attributes), indexed, &mut one_after_another(base)).unwrap();
                 let info = AttributeInfo {
                     next_order: tracked.then_some(count as u16),
                     indexed,
@@ -124,7 +134,7 @@ mod tests {
                 let message = Message { kind: ATTRIBUTE_INFO, flags: 0, creation_order: None, data };
                 let mut file = object_header::encode(&[message], &HeaderOptions::default()).unwrap();
                 file.resize(base as usize, 0);
-                file.extend(dense.bytes);
+                file.extend(dense.blocks.bytes);
                 with_image(&file, |image| {
                     let header = parse::object_header::parse(image, 0).unwrap();
                     for attribute in attributes.iter().step_by(13) {
@@ -151,7 +161,7 @@ mod tests {
         let check = |change: &dyn Fn(&mut Vec<Attribute>), indexed, written: bool| {
             let mut attributes = attributes(9, true);
             change(&mut attributes);
-            assert_eq!(dense(&encoded(&attributes), indexed, 0).is_ok(), written);
+            assert_eq!(dense(&encoded(&attributes), indexed, &mut one_after_another(0)).is_ok(), written);
         };
         check(&|_| (), true, true);
         check(&|all| all[3].name = all[4].name.clone(), false, false);

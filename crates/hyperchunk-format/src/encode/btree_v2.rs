@@ -1,6 +1,7 @@
 //! Version 2 B-trees, built in bulk from all their records. Source: specification §III.A.2, "Disk Format:
 //! Level 1A2 - Version 2 B-trees".
 
+use super::blocks::{Allocate, Blocks, Extent};
 use super::{Bytes, fit};
 use crate::parse::btree_v2::width;
 use crate::{Error, Result};
@@ -34,15 +35,20 @@ struct Node {
     count: u64,
 }
 
-/// Encodes a tree of records of type `kind`, each of `record_size` bytes, in order. The header is placed at
-/// `base`, followed by the nodes of `node_size` bytes. The record counts of nodes at one depth differ by at
-/// most one.
+/// Encodes a tree of records of type `kind`, each of `record_size` bytes, in order: a header, and nodes of
+/// `node_size` bytes. The record counts of nodes at one depth differ by at most one.
 ///
 /// # Errors
-/// Invalid if a node is too small for its records.
-pub fn encode(kind: u8, node_size: u32, record_size: u16, records: &[u8], base: u64) -> Result<Vec<u8>> {
-    Encoder::new(kind, node_size, record_size, records, base)
-        .and_then(|encoder| encoder.encode())
+/// Invalid if a node is too small for its records; those of the allocator.
+pub fn encode(
+    kind: u8,
+    node_size: u32,
+    record_size: u16,
+    records: &[u8],
+    allocate: &mut Allocate<'_>,
+) -> Result<Blocks> {
+    Encoder::new(kind, node_size, record_size, records)
+        .and_then(|encoder| encoder.encode(allocate))
         .map_err(|error| error.within(NAME))
 }
 
@@ -52,7 +58,6 @@ struct Encoder<'r> {
     record_size: u16,
     records: &'r [u8],
     total: u64,
-    base: u64,
     /// Dimensions by depth, from the leaves up to the root.
     depths: Vec<Depth>,
     /// Width of the record count in a pointer to a node.
@@ -60,7 +65,7 @@ struct Encoder<'r> {
 }
 
 impl<'r> Encoder<'r> {
-    fn new(kind: u8, node_size: u32, record_size: u16, records: &'r [u8], base: u64) -> Result<Self> {
+    fn new(kind: u8, node_size: u32, record_size: u16, records: &'r [u8]) -> Result<Self> {
         let size = u64::from(record_size);
         let impossible =
             || Error::invalid(format!("nodes of {node_size} bytes for records of {record_size}"));
@@ -86,10 +91,14 @@ impl<'r> Encoder<'r> {
             below = Depth { most_below, total_width: width(most_below) };
             depths.push(below);
         }
-        Ok(Self { kind, node_size, record_size, records, total, base, depths, count_width })
+        Ok(Self { kind, node_size, record_size, records, total, depths, count_width })
     }
 
-    fn encode(&self) -> Result<Vec<u8>> {
+    fn encode(&self, allocate: &mut Allocate<'_>) -> Result<Blocks> {
+        let node_size = u64::from(self.node_size);
+        let mut extents = vec![(allocate(HEADER_BYTES)?, HEADER_BYTES)];
+        let root_address = if self.total > 0 { Some(allocate(node_size)?) } else { None };
+        extents.extend(root_address.map(|address| (address, node_size)));
         let depth = self.depths.len().saturating_sub(1);
         let root = Node { first: 0, count: self.total };
         let inside =
@@ -97,35 +106,30 @@ impl<'r> Encoder<'r> {
         let mut header = Bytes::new();
         header.raw(b"BTHD").u8(0).u8(self.kind).u32(self.node_size).u16(self.record_size);
         header.u16(fit(depth, "levels of nodes")?).u8(SPLIT_PERCENT).u8(MERGE_PERCENT);
-        header.address((self.total > 0).then(|| self.address(0)));
+        header.address(root_address);
         header.u16(fit(inside, "records in a node")?).u64(self.total).checksum();
         let mut bytes = header;
         if self.total == 0 {
-            return Ok(bytes.into_vec());
+            return Ok(Blocks { bytes: bytes.into_vec(), extents });
         }
         let mut level = vec![root];
-        // Number of nodes down to this level.
-        let mut nodes = 1_u64;
         for depth in (0..=depth).rev() {
             let mut next = Vec::new();
             for node in level {
                 let below = if depth == 0 { Vec::new() } else { self.below(node, depth) };
                 let start = bytes.len();
-                self.node(node, depth, &below, nodes.saturating_add(next.len() as u64), &mut bytes)?;
+                let first = extents.len();
+                for _ in &below {
+                    extents.push((allocate(node_size)?, node_size));
+                }
+                self.node(node, depth, &below, extents.get(first..).unwrap_or_default(), &mut bytes)?;
                 bytes.checksum_since(start);
                 bytes.pad_to(start.saturating_add(self.node_size as usize));
                 next.extend(below);
             }
-            nodes = nodes.saturating_add(next.len() as u64);
             level = next;
         }
-        Ok(bytes.into_vec())
-    }
-
-    /// Returns the address of a node by its number, counted from the root level by level.
-    fn address(&self, number: u64) -> u64 {
-        let before = number.saturating_mul(self.node_size.into()).saturating_add(HEADER_BYTES);
-        self.base.saturating_add(before)
+        Ok(Blocks { bytes: bytes.into_vec(), extents })
     }
 
     /// Splits a node into its children: as few as can hold its records, minus the separators.
@@ -145,8 +149,15 @@ impl<'r> Encoder<'r> {
             .collect()
     }
 
-    /// Appends a node without its checksum; its children `below` are numbered from `number` on.
-    fn node(&self, node: Node, depth: usize, below: &[Node], number: u64, bytes: &mut Bytes) -> Result<()> {
+    /// Appends a node without its checksum; its children `below` have these extents.
+    fn node(
+        &self,
+        node: Node,
+        depth: usize,
+        below: &[Node],
+        extents: &[Extent],
+        bytes: &mut Bytes,
+    ) -> Result<()> {
         bytes.raw(if depth == 0 { b"BTLF" } else { b"BTIN" }).u8(0).u8(self.kind);
         if depth == 0 {
             bytes.raw(self.records(node.first, node.count)?);
@@ -160,12 +171,12 @@ impl<'r> Encoder<'r> {
             1 => None,
             _ => depth.checked_sub(1).and_then(|below| self.depths.get(below)).map(|below| below.total_width),
         };
-        for (number, child) in (number..).zip(below) {
+        for ((address, _), child) in extents.iter().zip(below) {
             let inside = match depth {
                 1 => child.count,
                 _ => (self.below(*child, depth.saturating_sub(1)).len() as u64).saturating_sub(1),
             };
-            bytes.u64(self.address(number)).uint(inside, self.count_width)?;
+            bytes.u64(*address).uint(inside, self.count_width)?;
             if let Some(width) = total_width {
                 bytes.uint(child.count, width)?;
             }
@@ -185,6 +196,7 @@ impl<'r> Encoder<'r> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::encode::blocks::one_after_another;
     use crate::parse;
     use crate::parse::testing::with_image;
 
@@ -196,8 +208,11 @@ mod tests {
         };
         let records: Vec<u8> = (0..count).flat_map(record).collect();
         let base = 1000;
-        let bytes = encode(5, node_size, record_size, &records, base).unwrap();
-        assert_eq!(bytes.len(), encode(5, node_size, record_size, &records, 0).unwrap().len());
+        let bytes = encode(5, node_size, record_size, &records, &mut one_after_another(base)).unwrap().bytes;
+        assert_eq!(
+            bytes.len(),
+            encode(5, node_size, record_size, &records, &mut one_after_another(0)).unwrap().bytes.len()
+        );
         assert_eq!(u16::from_le_bytes([bytes[12], bytes[13]]), depth, "{count} records");
         let mut file = vec![0; base as usize];
         file.extend(bytes);
@@ -235,7 +250,7 @@ mod tests {
         for (node_size, record_size) in [(512, 11), (512, 17), (512, 24), (2048, 24)] {
             for count in (0..30_000).step_by(997) {
                 let records = vec![0; count * usize::from(record_size)];
-                let encoder = Encoder::new(5, node_size, record_size, &records, 0).unwrap();
+                let encoder = Encoder::new(5, node_size, record_size, &records).unwrap();
                 let mut level = vec![Node { first: 0, count: count as u64 }];
                 for depth in (1..encoder.depths.len()).rev() {
                     let counts: Vec<_> =
@@ -265,10 +280,10 @@ mod tests {
 
     #[test]
     fn nodes_have_room() {
-        assert!(encode(5, 20, 11, &[0; 11], 0).is_err());
-        assert!(encode(5, 512, 0, &[0; 11], 0).is_err());
-        assert!(encode(5, 512, 11, &[0; 12], 0).is_err());
+        assert!(encode(5, 20, 11, &[0; 11], &mut one_after_another(0)).is_err());
+        assert!(encode(5, 512, 0, &[0; 11], &mut one_after_another(0)).is_err());
+        assert!(encode(5, 512, 11, &[0; 12], &mut one_after_another(0)).is_err());
         // Large enough for leaves, too small for inner nodes.
-        assert!(encode(5, 22, 12, &[0; 24], 0).is_err());
+        assert!(encode(5, 22, 12, &[0; 24], &mut one_after_another(0)).is_err());
     }
 }

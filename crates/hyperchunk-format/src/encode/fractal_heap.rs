@@ -2,6 +2,7 @@
 //! specification §III.G, "Disk Format: Level 1G - Fractal Heap"; HDF5 2.x `H5HF*.c` for the assumptions of
 //! writers that add objects later.
 
+use super::blocks::{Allocate, Blocks, Extent};
 use super::{Bytes, btree_v2, fit};
 use crate::{Error, Result, checksum};
 use std::iter::Peekable;
@@ -41,17 +42,18 @@ pub const ATTRIBUTES: Kind = Kind { first: 10, bits: 40, id_length: 8 };
 /// Encoded heap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Heap {
-    /// Bytes of the heap, header first.
-    pub bytes: Vec<u8>,
+    /// Its blocks, header first.
+    pub blocks: Blocks,
     /// Heap ids of the objects in their order, concatenated.
     pub ids: Vec<u8>,
 }
 
-/// Encodes a heap with these objects, whose header is placed at `base`.
+/// Encodes a heap with these objects.
 ///
 /// # Errors
-/// Limit if the objects exceed the range of offsets.
-pub fn encode<O: AsRef<[u8]>>(kind: Kind, objects: &[O], base: u64) -> Result<Heap> {
+/// Limit if the objects exceed the range of offsets; those of the allocator.
+pub fn encode<O: AsRef<[u8]>>(kind: Kind, objects: &[O], allocate: &mut Allocate<'_>) -> Result<Heap> {
+    let base = allocate(HEADER_BYTES)?;
     let mut builder = Builder { kind, base, blocks: Vec::new(), next: 0, objects: 0, used: 0 };
     let mut ids = Bytes::with_capacity(objects.len().saturating_mul(kind.id_length.into()));
     let mut huge = Vec::new();
@@ -66,8 +68,8 @@ pub fn encode<O: AsRef<[u8]>>(kind: Kind, objects: &[O], base: u64) -> Result<He
         }
         ids.pad_to(start.saturating_add(kind.id_length.into()));
     }
-    let bytes = builder.encode(&huge).map_err(|error| error.within(NAME))?;
-    Ok(Heap { bytes, ids: ids.into_vec() })
+    let blocks = builder.encode(&huge, allocate).map_err(|error| error.within(NAME))?;
+    Ok(Heap { blocks, ids: ids.into_vec() })
 }
 
 impl Kind {
@@ -188,7 +190,7 @@ impl Builder {
     }
 
     /// Encodes the heap: header, blocks, huge objects and their B-tree.
-    fn encode(self, huge: &[&[u8]]) -> Result<Vec<u8>> {
+    fn encode(self, huge: &[&[u8]], allocate: &mut Allocate<'_>) -> Result<Blocks> {
         let Self { kind, base, blocks, next, objects, used } = self;
         let allocated = blocks.iter().fold(0_u64, |sum, block| sum.saturating_add(block.size));
         let single = blocks.len() == 1 && next == kind.block_size(0);
@@ -198,9 +200,17 @@ impl Builder {
             true => kind.block_size(0).saturating_sub(kind.direct_prefix()),
             false => kind.room(rows),
         };
-        let mut body = Body { kind, base, bytes: Bytes::new(), blocks: blocks.into_iter().peekable() };
+        let extents = vec![(base, HEADER_BYTES)];
+        let mut body = Body {
+            kind,
+            base,
+            bytes: Bytes::new(),
+            extents,
+            allocate,
+            blocks: blocks.into_iter().peekable(),
+        };
         let root = match rows {
-            0 => body.direct(),
+            0 => body.direct()?,
             rows => Some(body.indirect(0, rows)?),
         };
         let (huge_tree, huge_size) = body.huge(huge)?;
@@ -219,7 +229,7 @@ impl Builder {
         header.u16(fit(kind.bits, "bits of an offset")?).u16(1);
         header.address(root).u16(fit(rows, "rows of blocks")?).checksum();
         header.raw(body.bytes.as_slice());
-        Ok(header.into_vec())
+        Ok(Blocks { bytes: header.into_vec(), extents: body.extents })
     }
 }
 
@@ -238,24 +248,29 @@ impl Kind {
 }
 
 /// Content of the file after the header.
-struct Body {
+struct Body<'a, 'f> {
     kind: Kind,
     base: u64,
     bytes: Bytes,
+    extents: Vec<Extent>,
+    allocate: &'a mut Allocate<'f>,
     /// Direct blocks not written yet.
     blocks: Peekable<IntoIter<Block>>,
 }
 
-impl Body {
-    /// Returns the file address of the next byte.
-    fn address(&self) -> u64 {
-        self.base.saturating_add(HEADER_BYTES).saturating_add(self.bytes.len() as u64)
+impl Body<'_, '_> {
+    /// Adds a block; returns its address.
+    fn add(&mut self, bytes: &[u8]) -> Result<u64> {
+        let size = bytes.len() as u64;
+        let address = (self.allocate)(size)?;
+        self.extents.push((address, size));
+        self.bytes.raw(bytes);
+        Ok(address)
     }
 
     /// Writes the next direct block and returns its address.
-    fn direct(&mut self) -> Option<u64> {
-        let block = self.blocks.next()?;
-        let address = self.address();
+    fn direct(&mut self) -> Result<Option<u64>> {
+        let Some(block) = self.blocks.next() else { return Ok(None) };
         let mut bytes = block.bytes;
         bytes.pad_to(usize::try_from(block.size).unwrap_or(0));
         let mut bytes = bytes.into_vec();
@@ -264,8 +279,7 @@ impl Body {
         if let Some(field) = bytes.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
             *field = sum.to_le_bytes();
         }
-        self.bytes.raw(&bytes);
-        Some(address)
+        self.add(&bytes).map(Some)
     }
 
     /// Writes an indirect block, which starts at a heap offset, after the blocks below it. Returns its
@@ -281,16 +295,14 @@ impl Body {
                 let used = self.blocks.peek().is_some_and(|block| block.start < at.saturating_add(size));
                 let address = match (used, row < self.kind.direct_rows()) {
                     (false, _) => None,
-                    (true, true) => self.direct(),
+                    (true, true) => self.direct()?,
                     (true, false) => Some(self.indirect(at, self.kind.count_rows(size))?),
                 };
                 block.address(address);
             }
         }
         block.checksum();
-        let address = self.address();
-        self.bytes.raw(block.as_slice());
-        Ok(address)
+        self.add(block.as_slice())
     }
 
     /// Writes the huge objects and the B-tree with their locations. Returns its address and their total size
@@ -303,15 +315,15 @@ impl Body {
         let mut total = 0_u64;
         for (number, object) in (1..).zip(objects) {
             let length = object.len() as u64;
-            records.u64(self.address()).u64(length).u64(number);
-            self.bytes.raw(object);
+            records.u64(self.add(object)?).u64(length).u64(number);
             total = total.saturating_add(length);
         }
-        let address = self.address();
         let (node_size, kind, record_size) = HUGE_TREE;
-        let tree = btree_v2::encode(kind, node_size, record_size, records.as_slice(), address)?;
-        self.bytes.raw(&tree);
-        Ok((Some(address), total))
+        let tree = btree_v2::encode(kind, node_size, record_size, records.as_slice(), self.allocate)?;
+        let address = tree.first();
+        self.bytes.raw(&tree.bytes);
+        self.extents.extend(tree.extents);
+        Ok((address, total))
     }
 }
 

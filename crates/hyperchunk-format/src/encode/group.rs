@@ -1,5 +1,6 @@
 //! Groups in dense storage. Source: specification §IV.C, "Group"; §III.A.2, B-tree record types 5 and 6.
 
+use super::blocks::{Allocate, Blocks};
 use super::fractal_heap::{self, LINKS};
 use super::message::link;
 use super::{Bytes, btree_v2};
@@ -15,8 +16,8 @@ pub(crate) const NODE_BYTES: u32 = 512;
 /// Links or attributes in dense storage: a heap followed by its indexes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DenseStorage {
-    /// Bytes of the heap and the indexes.
-    pub bytes: Vec<u8>,
+    /// Blocks of the heap and the indexes.
+    pub blocks: Blocks,
     /// Address of the heap.
     pub heap: u64,
     /// Address of the B-tree by name.
@@ -25,15 +26,15 @@ pub struct DenseStorage {
     pub by_order: Option<u64>,
 }
 
-/// Encodes links, in any order, as dense storage at `base`. If `track_order`, an index by creation order is
+/// Encodes links, in any order, as dense storage. If `track_order`, an index by creation order is
 /// added, which requires the creation order of all links.
 ///
 /// # Errors
 /// Invalid if two have the same name or creation order, or if one to be indexed has no creation order; the
 /// errors of links.
-pub fn dense_links(links: &[Link], track_order: bool, base: u64) -> Result<DenseStorage> {
+pub fn dense_links(links: &[Link], track_order: bool, allocate: &mut Allocate<'_>) -> Result<DenseStorage> {
     let objects: Vec<Vec<u8>> = links.iter().map(link::encode).collect::<Result<_>>()?;
-    let heap = fractal_heap::encode(LINKS, &objects, base)?;
+    let heap = fractal_heap::encode(LINKS, &objects, allocate)?;
     let ids = || heap.ids.chunks_exact(LINKS.id_length.into());
     let mut names: Vec<(u32, &[u8], &[u8])> = links
         .iter()
@@ -58,7 +59,7 @@ pub fn dense_links(links: &[Link], track_order: bool, base: u64) -> Result<Dense
         }
     }
     let by_order = by_order.as_ref().map(|records| (BY_ORDER, 15, records));
-    joined(heap.bytes, (BY_NAME, 11, &by_name), by_order, base)
+    joined(heap.blocks, (BY_NAME, 11, &by_name), by_order, allocate)
 }
 
 /// Sorts hashes and heap ids for an index by name: by hash, then by name.
@@ -89,27 +90,31 @@ pub(crate) fn sorted_orders<'n, T: Copy + Ord>(
     Ok(orders.iter().copied())
 }
 
-/// Concatenates a heap and its indexes. Each index is given by its record type, record size and records.
+/// Joins a heap and its indexes. Each index is given by its record type, record size and records.
 pub(crate) fn joined(
-    heap: Vec<u8>,
+    heap: Blocks,
     by_name: (u8, u16, &Bytes),
     by_order: Option<(u8, u16, &Bytes)>,
-    base: u64,
+    allocate: &mut Allocate<'_>,
 ) -> Result<DenseStorage> {
-    let mut bytes = heap;
+    let undefined = || Error::invalid("a structure without a block");
+    let mut blocks = heap;
+    let heap = blocks.first().ok_or_else(undefined)?;
     let mut add = |(kind, record_size, records): (u8, u16, &Bytes)| {
-        let address = base.saturating_add(bytes.len() as u64);
-        bytes.extend(btree_v2::encode(kind, NODE_BYTES, record_size, records.as_slice(), address)?);
+        let tree = btree_v2::encode(kind, NODE_BYTES, record_size, records.as_slice(), allocate)?;
+        let address = tree.first().ok_or_else(undefined)?;
+        blocks.append(tree);
         Ok(address)
     };
     let by_name = add(by_name)?;
     let by_order = by_order.map(add).transpose()?;
-    Ok(DenseStorage { bytes, heap: base, by_name, by_order })
+    Ok(DenseStorage { blocks, heap, by_name, by_order })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::encode::blocks::one_after_another;
     use crate::encode::message::link_info::{self, LinkInfo};
     use crate::encode::message::{GROUP_INFO, LINK_INFO};
     use crate::encode::object_header::{self, HeaderOptions, Message};
@@ -138,7 +143,7 @@ mod tests {
     /// Creates a file with a group at 0 that has these links.
     fn file(links: &[Link], track_order: bool) -> Vec<u8> {
         let base = 2000;
-        let dense = dense_links(links, track_order, base).unwrap();
+        let dense = dense_links(links, track_order, &mut one_after_another(base)).unwrap();
         let info = LinkInfo {
             next_order: track_order.then_some(links.len() as u64 * 2),
             indexed: track_order,
@@ -151,7 +156,7 @@ mod tests {
             [message(LINK_INFO, link_info::encode(&info).unwrap()), message(GROUP_INFO, vec![0, 0])];
         let mut file = object_header::encode(&messages, &HeaderOptions::default()).unwrap();
         file.resize(base as usize, 0);
-        file.extend(dense.bytes);
+        file.extend(dense.blocks.bytes);
         file
     }
 
@@ -213,12 +218,12 @@ mod tests {
     fn what_contradicts_itself_is_not_written() {
         let mut twice = links(9);
         twice[3].name = twice[4].name.clone();
-        assert!(dense_links(&twice, false, 0).is_err());
+        assert!(dense_links(&twice, false, &mut one_after_another(0)).is_err());
         let mut same = links(9);
         same[3].creation_order = same[4].creation_order;
-        assert!(dense_links(&same, false, 0).is_ok());
-        assert!(dense_links(&same, true, 0).is_err());
+        assert!(dense_links(&same, false, &mut one_after_another(0)).is_ok());
+        assert!(dense_links(&same, true, &mut one_after_another(0)).is_err());
         same[3].creation_order = None;
-        assert!(dense_links(&same, true, 0).is_err());
+        assert!(dense_links(&same, true, &mut one_after_another(0)).is_err());
     }
 }

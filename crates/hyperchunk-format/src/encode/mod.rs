@@ -6,6 +6,7 @@
 //! the space, and encode again.
 
 pub mod attributes;
+pub mod blocks;
 pub mod btree_v2;
 mod bytes;
 pub mod chunk_index;

@@ -112,6 +112,9 @@ impl<'a> Node<'a> {
             bytes = image.read(NAME, address, size)?;
         }
         budget.take(size)?;
+        if let Kind::Chunks { .. } = kind {
+            Self::record_extent(image, address, kind, size)?;
+        }
         Ok(Self {
             bytes,
             start,
@@ -121,6 +124,21 @@ impl<'a> Node<'a> {
             key_size: kind.key_size(&image),
             address_size: image.sizes.address.into(),
         })
+    }
+
+    /// Records the extent of a node with `used` bytes. Nodes have room for the usual number of children; but some
+    /// programs leave out the unused part, so that it must be zero, as libhdf5 writes it.
+    fn record_extent(image: Image<'a>, address: u64, kind: Kind, used: u64) -> Result<()> {
+        let whole = Self::size(&image, kind, kind.usual_children());
+        if !image.records_extents() || image.left(address) < whole || used > whole {
+            return Ok(());
+        }
+        let bytes = image.read(NAME, address, whole)?;
+        let unused = usize::try_from(used).ok().and_then(|used| bytes.get(used..)).unwrap_or_default();
+        if unused.iter().all(|byte| *byte == 0) {
+            image.belongs(address, whole);
+        }
+        Ok(())
     }
 
     fn children(&self) -> impl Iterator<Item = Child<'_>> {

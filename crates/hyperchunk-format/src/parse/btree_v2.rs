@@ -16,6 +16,7 @@ const NODE_OVERHEAD_BYTES: u64 = 10;
 pub struct BTree {
     /// Record type.
     kind: u8,
+    node_size: u64,
     record_size: usize,
     root: Option<Pointer>,
     total: u64,
@@ -116,8 +117,10 @@ impl BTree {
         if leaf == 0 {
             return Err(impossible());
         }
+        image.belongs(address, length);
         Ok(Self {
             kind,
+            node_size,
             record_size: usize::try_from(record_size).unwrap_or(0),
             root: root.filter(|_| count > 0).map(|address| Pointer { address, count }),
             total,
@@ -337,6 +340,7 @@ impl BTree {
         let bytes = image.read(NAME, address, used)?;
         budget.take(used)?;
         image.checked(&bytes, NAME, address)?;
+        image.belongs(address, self.node_size);
         Ok(bytes)
     }
 

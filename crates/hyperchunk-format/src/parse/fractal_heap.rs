@@ -2,6 +2,7 @@
 //! Format: Level 1G - Fractal Heap".
 
 mod doubling_table;
+mod extents;
 mod huge;
 
 use super::btree_v2::BTree;
@@ -31,6 +32,7 @@ const SLACK_BYTES: u64 = 4 << 20;
 #[derive(Debug)]
 pub struct FractalHeap<'a> {
     address: u64,
+    header_size: u64,
     id_length: u64,
     /// True if direct blocks and huge objects are filtered, by `pipeline`.
     filtered: bool,
@@ -124,6 +126,7 @@ impl<'a> FractalHeap<'a> {
         };
         Ok(Self {
             address,
+            header_size: bytes.len() as u64,
             id_length: id_length.into(),
             filtered: filter_length > 0,
             pipeline,

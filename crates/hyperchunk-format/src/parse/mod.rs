@@ -7,6 +7,7 @@ mod budget;
 pub mod cache_image;
 pub mod chunk_index;
 mod dense_objects;
+pub mod extents;
 pub mod fractal_heap;
 pub mod global_heap;
 pub mod group;

@@ -20,7 +20,7 @@ pub use cache::ChunkCache;
 pub(crate) use chunked::read_stored;
 pub use fetch::{Part, Parts, Scratch};
 pub use output::Output;
-pub(crate) use table::{ChunkTable, all_chunks};
+pub(crate) use table::{ChunkTable, all_chunks, all_chunks_and_extents};
 pub(crate) use virtual_dataset::extent as virtual_extent;
 
 use crate::dataset::Dataset;

@@ -4,6 +4,7 @@ use crate::Result;
 use crate::dataset::Dataset;
 use hyperchunk_format::model::{Chunk, Chunked};
 use hyperchunk_format::parse::chunk_index::{self, ChunkMap};
+use hyperchunk_format::parse::extents::{self, Extent};
 use std::ops::Range;
 
 /// Maximum number of places in the chunk grid for which the index is read whole and kept.
@@ -75,6 +76,13 @@ pub(crate) fn all_chunks(dataset: &Dataset) -> Result<Vec<Chunk>> {
     let mut chunks = dataset.object().parse(|image, _| chunk_index::chunks(image, &map))?;
     chunks.sort_by(|a, b| a.scaled.cmp(&b.scaled));
     Ok(chunks)
+}
+
+/// Lists all stored chunks, and the extents of their index as far as they are certain.
+pub(crate) fn all_chunks_and_extents(dataset: &Dataset) -> Result<(Vec<Chunk>, Vec<Extent>)> {
+    let Some(chunked) = dataset.chunked() else { return Ok((Vec::new(), Vec::new())) };
+    let map = chunk_map(dataset, chunked);
+    dataset.object().parse(|image, _| extents::index(image, &map))
 }
 
 /// Calls `with` with a table that has at least the chunks of `region`, a box in the grid.

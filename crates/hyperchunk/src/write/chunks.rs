@@ -185,7 +185,7 @@ impl Chunks {
     fn record(&self, inner: &Inner, node: &DatasetNode, chunks: &[NewChunk<'_>], address: u64) -> Result<()> {
         if inner.journal.is_some() {
             if node.has_vlen {
-                inner.heap.flush(&inner.space, &*inner.sink)?;
+                inner.heap.flush(&inner.space, &*inner.sink, inner.edit.is_some())?;
             }
             inner.note_chunks(node.id(), chunks, address)?;
         }
@@ -459,7 +459,11 @@ impl DatasetNode {
 
     /// Writes the heap objects that elements refer to, before the elements are recorded.
     fn flush_sequences(&self, inner: &Inner) -> Result<()> {
-        if self.has_vlen { inner.heap.flush(&inner.space, &*inner.sink) } else { Ok(()) }
+        if self.has_vlen {
+            inner.heap.flush(&inner.space, &*inner.sink, inner.edit.is_some())
+        } else {
+            Ok(())
+        }
     }
 
     fn write_contiguous(

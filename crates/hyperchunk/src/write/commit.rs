@@ -8,6 +8,7 @@ use super::tree::{DatasetNode, GroupNode, Node, NodeId, NodeKind, Tree};
 use super::writer::{Inner, Writer};
 use crate::{Error, Result};
 use hyperchunk_format::checksum::lookup3;
+use hyperchunk_format::encode::blocks::{Allocate, Blocks, one_after_another};
 use hyperchunk_format::encode::global_heap::Builder;
 use hyperchunk_format::encode::message::{self, attribute_info::AttributeInfo, link_info::LinkInfo};
 use hyperchunk_format::encode::object_header::{self, HeaderOptions, Message};
@@ -67,17 +68,54 @@ pub(super) struct Blob {
     options: HeaderOptions,
 }
 
-/// Structures beside headers, such as heaps and indexes, and their address.
-struct AuxiliaryBytes {
-    base: u64,
-    bytes: Vec<u8>,
+/// Structures of an object beside its header, such as heaps and indexes.
+pub(super) enum Auxiliary<'p> {
+    /// One after another, from an address on.
+    Joined { base: u64, bytes: Vec<u8> },
+    /// Each at the address that a function returns, given its size.
+    Placed { allocate: &'p mut Allocate<'p>, parts: Vec<Part> },
 }
 
-impl AuxiliaryBytes {
-    /// Returns the address of the next structure.
-    fn next(&mut self) -> u64 {
-        self.bytes.resize(self.bytes.len().next_multiple_of(8), 0);
-        self.base + self.bytes.len() as u64
+/// Address and bytes of a structure.
+pub(super) type Part = (u64, Vec<u8>);
+
+impl Auxiliary<'_> {
+    /// Returns the bytes that are joined, with padding for what follows them.
+    fn into_joined(self) -> Vec<u8> {
+        match self {
+            Self::Joined { mut bytes, .. } => {
+                bytes.resize(bytes.len().next_multiple_of(8), 0);
+                bytes
+            }
+            Self::Placed { .. } => Vec::new(),
+        }
+    }
+
+    /// Adds the blocks that a function encodes, given where they go.
+    fn add_blocks<T>(&mut self, encode: impl FnOnce(&mut Allocate<'_>) -> Result<(T, Blocks)>) -> Result<T> {
+        match self {
+            Self::Joined { base, bytes } => {
+                bytes.resize(bytes.len().next_multiple_of(8), 0);
+                let (value, blocks) = encode(&mut one_after_another(*base + bytes.len() as u64))?;
+                bytes.extend(blocks.bytes);
+                Ok(value)
+            }
+            Self::Placed { allocate, parts } => {
+                let (value, blocks) = encode(*allocate)?;
+                parts.extend(blocks.iter().map(|(address, block)| (address, block.to_vec())));
+                Ok(value)
+            }
+        }
+    }
+
+    /// Adds one block, which a function encodes for its address; its size does not depend on that.
+    fn add<T>(&mut self, encode: impl Fn(u64) -> Result<(T, Vec<u8>)>) -> Result<T> {
+        self.add_blocks(|allocate| {
+            let size = encode(0)?.1.len() as u64;
+            let address = if size > 0 { allocate(size)? } else { 0 };
+            let (value, bytes) = encode(address)?;
+            Ok((value, Blocks { bytes, extents: vec![(address, size)] }))
+        })
     }
 }
 
@@ -196,20 +234,20 @@ impl Inner {
         self.flush_waiting()?;
         if self.edit.is_some() {
             let changed = self.take_changed();
-            return self.commit_objects(Some(&changed)).inspect_err(|_| self.mark_changed(&changed));
+            return self.commit_edit(&changed).inspect_err(|_| self.mark_changed(&changed));
         }
-        self.commit_objects(None)
+        self.commit_objects()
     }
 
-    /// Commits the objects that are given, in an edit, or else all that can be reached.
-    fn commit_objects(&self, changed: Option<&[NodeId]>) -> Result<()> {
+    /// Commits all objects that can be reached.
+    fn commit_objects(&self) -> Result<()> {
         let tree = self.tree();
-        let mut unused = self.space.commit_begins();
+        let unused = self.space.commit_begins();
         let frozen = freeze(&tree, true);
-        let order = changed.map_or_else(|| tree.reachable(), <[NodeId]>::to_vec);
+        let order = tree.reachable();
         // Heap objects are written before the elements that refer to them.
-        self.heap.flush(&self.space, &*self.sink)?;
-        self.front_heap.flush(&self.space, &*self.sink)?;
+        self.heap.flush(&self.space, &*self.sink, self.edit.is_some())?;
+        self.front_heap.flush(&self.space, &*self.sink, self.edit.is_some())?;
         self.sink.data_ended(self.space.end())?;
         let likely = self.front_start().unwrap_or_else(|| self.space.end()).next_multiple_of(8);
         let companion = self.companion.read().unwrap_or_else(PoisonError::into_inner).clone();
@@ -245,12 +283,6 @@ impl Inner {
             self.sink.cut(structure.end)?;
         }
         self.sink.publish(structure.end)?;
-        if self.edit.is_some() {
-            drop(tree);
-            unused.extend(self.record_places(&structure));
-            self.space.committed(unused);
-            return Ok(());
-        }
         self.space.committed(unused);
         // The structure of the previous commit is not used any more. The first page stays reserved for
         // structure; and if another format shares the file, its own pointers refer to the structure, too.
@@ -459,18 +491,39 @@ impl Inner {
         uses: &HashMap<u64, i64>,
     ) -> Result<Blob> {
         let node = tree.node(id)?;
-        let mut beside = AuxiliaryBytes { base, bytes: Vec::new() };
+        let mut beside = Auxiliary::Joined { base, bytes: Vec::new() };
+        let messages = self.messages(node, (id, spare), frozen, &mut beside, addresses, uses)?;
+        let options = header_options(node);
+        let mut bytes = beside.into_joined();
+        let header = bytes.len();
+        bytes.extend(match node.pinned {
+            Some(_) => object_header::encode_continuation(&messages, &options)?,
+            None => object_header::encode(&messages, &options)?,
+        });
+        Ok(Blob { bytes, header, pinned: node.pinned, options })
+    }
+
+    /// Encodes the messages of an object, and its structures beside its header.
+    pub(super) fn messages(
+        &self,
+        node: &Node,
+        (id, spare): (NodeId, Option<usize>),
+        frozen: &[Option<FrozenDataset>],
+        beside: &mut Auxiliary<'_>,
+        addresses: &[u64],
+        uses: &HashMap<u64, i64>,
+    ) -> Result<Vec<Message>> {
         let touched = matches!(&node.kind, NodeKind::Dataset(data) if data.touched.load(Ordering::Acquire));
         let replaced = node.base.as_ref().map(|base| base.replaced(touched));
         let stays = replaced.is_some_and(|replaced| !replaced.content);
         let mut messages = match &node.kind {
             _ if stays => Vec::new(),
-            NodeKind::Group(group) => group_messages(node, group, addresses, &mut beside, spare.is_some())?,
+            NodeKind::Group(group) => group_messages(node, group, addresses, beside, spare.is_some())?,
             NodeKind::Dataset(dataset) => {
                 let frozen = frozen.get(id.0).and_then(Option::as_ref);
                 let frozen =
                     frozen.ok_or_else(|| Error::invalid("a dataset that is newer than the commit"))?;
-                let mut messages = self.dataset_messages(dataset, frozen, &mut beside)?;
+                let mut messages = self.dataset_messages(dataset, frozen, beside)?;
                 if replaced.is_some() {
                     messages.retain(|message| matches!(message.kind, message::DATASPACE | message::LAYOUT));
                 }
@@ -488,7 +541,7 @@ impl Inner {
             messages.extend(base.messages(replaced));
         }
         if replaced.is_none_or(|replaced| replaced.attributes) {
-            self.attribute_messages(node, &mut messages, &mut beside)?;
+            self.attribute_messages(node, &mut messages, beside)?;
         }
         let comment = node.comment.as_ref().filter(|_| replaced.is_none_or(|replaced| replaced.comment));
         if let Some(comment) = comment {
@@ -503,22 +556,14 @@ impl Inner {
         }
         // Padding by which a companion steers the checksum.
         messages.extend(spare.map(|spare| plain(message::NULL, vec![0; spare])));
-        let options = header_options(node);
-        let header = beside.next() - base;
-        let encoded = match node.pinned {
-            Some(_) => object_header::encode_continuation(&messages, &options)?,
-            None => object_header::encode(&messages, &options)?,
-        };
-        beside.bytes.extend(encoded);
-        let header = usize::try_from(header).map_err(|_| Error::limit("structure larger than memory"))?;
-        Ok(Blob { bytes: beside.bytes, header, pinned: node.pinned, options })
+        Ok(messages)
     }
 
     fn attribute_messages(
         &self,
         node: &Node,
         messages: &mut Vec<Message>,
-        beside: &mut AuxiliaryBytes,
+        beside: &mut Auxiliary<'_>,
     ) -> Result<()> {
         let encode = |attribute: &Attribute| {
             self.able(|age| message::attribute::encode(attribute, age)).map(|(_, bytes)| bytes)
@@ -538,8 +583,11 @@ impl Inner {
         let mut info = AttributeInfo { next_order: next, indexed, ..AttributeInfo::default() };
         if dense {
             encoded.iter_mut().filter(|_| !tracked).for_each(|(_, order, _)| *order = None);
-            let dense = attributes::dense(&encoded, indexed, beside.next())?;
-            beside.bytes.extend(dense.bytes);
+            let dense = beside.add_blocks(|allocate| {
+                let mut dense = attributes::dense(&encoded, indexed, allocate)?;
+                let blocks = std::mem::take(&mut dense.blocks);
+                Ok((dense, blocks))
+            })?;
             (info.heap, info.by_name, info.by_order) =
                 (Some(dense.heap), Some(dense.by_name), dense.by_order);
         }
@@ -565,7 +613,7 @@ impl Inner {
         &self,
         node: &DatasetNode,
         frozen: &FrozenDataset,
-        beside: &mut AuxiliaryBytes,
+        beside: &mut Auxiliary<'_>,
     ) -> Result<Vec<Message>> {
         let oldest = node.oldest(self.options.oldest);
         let mut messages = vec![plain(message::DATASPACE, message::dataspace::encode(&frozen.dataspace)?)];
@@ -591,9 +639,11 @@ impl Inner {
             messages.push(plain(message::PIPELINE, message::pipeline::encode(&node.pipeline)?));
         }
         if let Data::External(files) = &node.data {
-            let external = message::external_files::encode(files, beside.next())?;
-            beside.bytes.extend(external.heap);
-            messages.push(plain(message::EXTERNAL_FILES, external.message));
+            let list = beside.add(|address| {
+                let external = message::external_files::encode(files, address)?;
+                Ok((external.message, external.heap))
+            })?;
+            messages.push(plain(message::EXTERNAL_FILES, list));
         }
         Ok(messages)
     }
@@ -602,7 +652,7 @@ impl Inner {
         &self,
         node: &DatasetNode,
         frozen: &FrozenDataset,
-        beside: &mut AuxiliaryBytes,
+        beside: &mut Auxiliary<'_>,
     ) -> Result<Layout> {
         Ok(match &node.data {
             Data::Compact(bytes) => {
@@ -620,12 +670,14 @@ impl Inner {
             Data::Virtual(mappings) => {
                 let oldest = node.oldest(self.options.oldest);
                 let encoded = virtual_layout::encode(mappings, oldest)?;
-                let mut collection = Builder::new(Builder::size_for(encoded.len()));
-                let address = beside.next();
-                let number = collection.add(&encoded);
-                let number = number.ok_or_else(|| Error::limit("mappings larger than their collection"))?;
-                beside.bytes.extend(collection.encode());
-                Layout::Virtual { heap: Some((address, number.into())) }
+                let heap = beside.add(|address| {
+                    let mut collection = Builder::new(Builder::size_for(encoded.len()));
+                    let number = collection.add(&encoded);
+                    let number =
+                        number.ok_or_else(|| Error::limit("mappings larger than their collection"))?;
+                    Ok(((address, u32::from(number)), collection.encode()))
+                })?;
+                Layout::Virtual { heap: Some(heap) }
             }
             Data::Chunked(chunks) => {
                 let Dataspace::Simple { dims, max } = &frozen.dataspace else {
@@ -651,9 +703,10 @@ impl Inner {
                     _ => 4,
                 };
                 let map = ChunkMap { chunked: &chunked, dims, max, filtered };
-                let encoded = chunk_index::encode(kind, &map, &frozen.chunks, beside.next())?;
-                beside.bytes.extend(encoded.bytes);
-                chunked.index = encoded.index;
+                chunked.index = beside.add_blocks(|allocate| {
+                    let encoded = chunk_index::encode(kind, &map, &frozen.chunks, allocate)?;
+                    Ok((encoded.index, encoded.blocks))
+                })?;
                 Layout::Chunked(chunked)
             }
         })
@@ -689,7 +742,7 @@ fn group_messages(
     node: &Node,
     group: &GroupNode,
     addresses: &[u64],
-    beside: &mut AuxiliaryBytes,
+    beside: &mut Auxiliary<'_>,
     sealed: bool,
 ) -> Result<Vec<Message>> {
     let address = |id: NodeId| addresses.get(id.0).copied().unwrap_or(0);
@@ -708,8 +761,11 @@ fn group_messages(
     let next = u64::try_from(group.next).ok().filter(|_| node.track_order);
     let mut info = LinkInfo { next_order: next, indexed: node.track_order, ..LinkInfo::default() };
     if dense {
-        let dense = group::dense_links(&links, node.track_order, beside.next())?;
-        beside.bytes.extend(dense.bytes);
+        let dense = beside.add_blocks(|allocate| {
+            let mut dense = group::dense_links(&links, node.track_order, allocate)?;
+            let blocks = std::mem::take(&mut dense.blocks);
+            Ok((dense, blocks))
+        })?;
         (info.heap, info.by_name, info.by_order) = (Some(dense.heap), Some(dense.by_name), dense.by_order);
     }
     let mut messages = vec![

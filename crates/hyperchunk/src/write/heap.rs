@@ -20,6 +20,8 @@ pub(super) struct Heap {
 struct OpenCollection {
     address: u64,
     collection: Builder,
+    /// True once all of its objects are written.
+    is_written: bool,
 }
 
 impl Heap {
@@ -36,6 +38,7 @@ impl Heap {
         if let Some(open) = open.as_mut()
             && let Some(number) = open.collection.add(bytes)
         {
+            open.is_written = false;
             return Ok((open.address, number.into()));
         }
         let needed = Builder::size_for(bytes.len());
@@ -44,30 +47,43 @@ impl Heap {
         let address = take(size as u64)?;
         let number =
             collection.add(bytes).ok_or_else(|| Error::limit("an object larger than its collection"))?;
-        let fresh = OpenCollection { address, collection };
+        let fresh = OpenCollection { address, collection, is_written: false };
         if needed > usual {
             // It is full; the previous collection stays open.
             sink.write_at(address, &fresh.collection.encode())?;
-        } else if let Some(full) = open.replace(fresh) {
-            sink.write_at(full.address, &full.collection.encode())?;
+        } else {
+            if let Some(full) = open.as_mut().filter(|full| !full.is_written) {
+                sink.write_at(full.address, &full.collection.encode())?;
+            }
+            *open = Some(fresh);
         }
         Ok((address, number.into()))
     }
 
-    /// Writes the open collection. Written collections never change: they may be all that is left of this
-    /// process.
-    pub(super) fn flush(&self, space: &Space, sink: &dyn Sink) -> Result<()> {
-        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(mut open) = open else { return Ok(()) };
+    /// Writes the open collection. It stays open with `keep`, to which commits that replace bytes atomically are a
+    /// condition; otherwise it never changes again, since it may be all that is left of this process.
+    pub(super) fn flush(&self, space: &Space, sink: &dyn Sink, keep: bool) -> Result<()> {
+        let mut place = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(mut open) = place.take() else { return Ok(()) };
+        if open.is_written {
+            *place = Some(open).filter(|_| keep);
+            return Ok(());
+        }
         let before = open.collection.size();
         open.collection.shrink();
         let size = open.collection.size();
-        sink.write_at(open.address, &open.collection.encode())?;
+        if let Err(error) = sink.write_at(open.address, &open.collection.encode()) {
+            // Elements refer to its objects: the next flush must write them.
+            *place = Some(open);
+            return Err(error);
+        }
         let left = (open.address + size as u64, (before - size) as u64);
         if !space.undo(left.0, left.1) {
             sink.skip(left.0, left.1)?;
             space.give_back(left.0, left.1, false);
         }
+        open.is_written = true;
+        *place = Some(open).filter(|_| keep);
         Ok(())
     }
 }

@@ -108,8 +108,8 @@ impl Writer {
         let structure = {
             let tree = self.0.tree();
             let frozen = freeze(&tree, false);
-            self.0.heap.flush(&self.0.space, &*self.0.sink)?;
-            self.0.front_heap.flush(&self.0.space, &*self.0.sink)?;
+            self.0.heap.flush(&self.0.space, &*self.0.sink, self.0.edit.is_some())?;
+            self.0.front_heap.flush(&self.0.space, &*self.0.sink, self.0.edit.is_some())?;
             // After all allocated space: nothing else can be there.
             let likely = self.0.space.end().next_multiple_of(8);
             let order = if self.0.edit.is_some() { tree.changed() } else { tree.all() };

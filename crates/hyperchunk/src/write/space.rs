@@ -1,8 +1,8 @@
 //! Allocator of the file's bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Allocates the file's bytes. Nearly always this is one addition; freed space is used first.
 #[derive(Debug)]
@@ -12,12 +12,56 @@ pub(super) struct Space {
     free: Mutex<FreeList>,
     /// The highest end of freed space: bytes from there on were never written.
     freed_end: AtomicU64,
-    /// Number of reads in flight, which may refer to freed space.
-    readers: AtomicUsize,
+    readers: Mutex<Readers>,
+    /// Signalled when readers are admitted again.
+    admitted: Condvar,
+    /// Free space that is used again since the last commit.
+    reused_since: Arc<Ranges>,
     /// True to use freed space again.
     reused: bool,
     /// The offset in the file of the first byte: alignments count from the start of the file.
     base: u64,
+}
+
+/// Reads in flight, which may refer to freed space and to structures that are replaced in place.
+#[derive(Debug, Default)]
+struct Readers {
+    count: usize,
+    /// True while none may begin.
+    excluded: bool,
+}
+
+/// Exclusion of readers, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Exclusion<'a>(&'a Space);
+
+impl Drop for Exclusion<'_> {
+    fn drop(&mut self) {
+        self.0.readers().excluded = false;
+        self.0.admitted.notify_all();
+    }
+}
+
+/// Ranges of bytes that do not overlap, which threads share.
+#[derive(Debug, Default)]
+pub(super) struct Ranges(Mutex<FreeList>);
+
+impl Ranges {
+    fn list(&self) -> MutexGuard<'_, FreeList> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns whether all bytes of a range are in.
+    pub(super) fn contain(&self, start: u64, length: u64) -> bool {
+        let list = self.list();
+        let before = list.now.range(..=start).next_back();
+        before.is_some_and(|(first, size)| start.saturating_add(length) <= first.saturating_add(*size))
+    }
+
+    /// Removes all.
+    pub(super) fn clear(&self) {
+        *self.list() = FreeList::default();
+    }
 }
 
 #[derive(Debug, Default)]
@@ -38,7 +82,9 @@ impl Space {
             any_free,
             free: Mutex::default(),
             freed_end: AtomicU64::new(0),
-            readers: AtomicUsize::new(0),
+            readers: Mutex::default(),
+            admitted: Condvar::new(),
+            reused_since: Arc::default(),
             reused,
             base,
         }
@@ -61,6 +107,10 @@ impl Space {
         if self.any_free.load(Ordering::Acquire) {
             let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(start) = free.take(length, |start| self.aligned(start, alignment)) {
+                drop(free);
+                if !self.reused_since.contain(start, length) {
+                    self.reused_since.list().add(start, length);
+                }
                 return (start, 0);
             }
         }
@@ -75,6 +125,16 @@ impl Space {
                 Err(now) => next = now,
             }
         }
+    }
+
+    /// Returns the free space that is used again since the last commit, which may be written to at once. Whoever
+    /// commits clears it.
+    pub(super) fn reused_since_commit(&self) -> Arc<Ranges> {
+        Arc::clone(&self.reused_since)
+    }
+
+    fn readers(&self) -> MutexGuard<'_, Readers> {
+        self.readers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns whether space that begins at `start` was never written, so that a hole there reads as zeros.
@@ -123,18 +183,34 @@ impl Space {
     }
 
     /// Records that a read begins: space that is freed from now on is not used again until a commit that finds no
-    /// read.
+    /// read. Waits while readers are excluded.
     pub(super) fn read_begins(&self) {
-        self.readers.fetch_add(1, Ordering::SeqCst);
+        let mut readers = self.readers();
+        while readers.excluded {
+            readers = self.admitted.wait(readers).unwrap_or_else(PoisonError::into_inner);
+        }
+        readers.count += 1;
     }
 
     /// Records that a read has ended.
     pub(super) fn read_ends(&self) {
-        self.readers.fetch_sub(1, Ordering::SeqCst);
+        let mut readers = self.readers();
+        readers.count = readers.count.saturating_sub(1);
+    }
+
+    /// Keeps reads from beginning, unless one is in flight.
+    pub(super) fn exclude_readers(&self) -> Option<Exclusion<'_>> {
+        let mut readers = self.readers();
+        if readers.count > 0 {
+            return None;
+        }
+        readers.excluded = true;
+        drop(readers);
+        Some(Exclusion(self))
     }
 
     fn is_read(&self) -> bool {
-        self.readers.load(Ordering::SeqCst) > 0
+        self.readers().count > 0
     }
 
     /// Called when the commit is done: frees the space that was unused when it began, or keeps it for the next
@@ -229,6 +305,37 @@ mod tests {
         assert!(!space.is_fresh(beyond));
         let (new, _) = space.take(1, 1);
         assert!(new >= 150 || !space.is_fresh(new));
+    }
+
+    #[test]
+    fn test_reused_space_is_known_until_it_is_cleared() {
+        let space = Space::new(100, true, 0);
+        let (start, _) = space.take(50, 1);
+        let reused = space.reused_since_commit();
+        assert!(!reused.contain(start, 50), "it is new");
+        space.give_back(start, 50, false);
+        let (first, _) = space.take(20, 1);
+        let (second, _) = space.take(20, 1);
+        assert!(reused.contain(first, 20) && reused.contain(second, 20) && reused.contain(first, 40));
+        assert!(!reused.contain(first, 41) && !reused.contain(first - 1, 2));
+        reused.clear();
+        assert!(!reused.contain(first, 1));
+    }
+
+    #[test]
+    fn test_readers_are_excluded_unless_one_reads() {
+        let space = Space::new(100, true, 0);
+        space.read_begins();
+        assert!(space.exclude_readers().is_none());
+        space.read_ends();
+        let excluded = space.exclude_readers().unwrap();
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| space.read_begins());
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            assert!(!reader.is_finished());
+            drop(excluded);
+        });
+        assert!(space.is_read());
     }
 
     #[test]

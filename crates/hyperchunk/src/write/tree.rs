@@ -184,6 +184,13 @@ impl Node {
 }
 
 impl Node {
+    /// Returns the extents of the structures of the file that the next commit of an edit replaces.
+    pub(super) fn replaced_extents(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let touched =
+            matches!(&self.kind, NodeKind::Dataset(dataset) if dataset.touched.load(Ordering::Acquire));
+        self.base.iter().flat_map(move |base| base.replaced_extents(base.replaced(touched)))
+    }
+
     /// Marks a part that the next commit re-encodes.
     pub(super) fn replace(&mut self, mark: impl FnOnce(&mut Replaced)) {
         self.dirty = true;

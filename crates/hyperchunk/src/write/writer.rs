@@ -587,8 +587,8 @@ impl Writer {
         message_limits::datatype(&encoded).map_err(|error| self.0.named(error.object(&attribute.name)))?;
         self.0.notice(age, || format!("the datatype of the attribute {}", attribute.name));
         if self.0.journal.is_some() && attribute.datatype.has_vlen() {
-            self.0.heap.flush(&self.0.space, &*self.0.sink)?;
-            self.0.front_heap.flush(&self.0.space, &*self.0.sink)?;
+            self.0.heap.flush(&self.0.space, &*self.0.sink, self.0.edit.is_some())?;
+            self.0.front_heap.flush(&self.0.space, &*self.0.sink, self.0.edit.is_some())?;
         }
         self.change(|tree, done| {
             let name = attribute.name.clone();

@@ -1,8 +1,9 @@
 //! Chunks in a version 1 B-tree. Source: specification §III.A.1, "Disk Format: Level 1A1 - Version 1
 //! B-trees".
 
-use super::{EncodedIndex, Place};
+use super::EncodedIndex;
 use crate::encode::UNDEFINED;
+use crate::encode::blocks::{Allocate, Blocks};
 use crate::model::{Chunk, ChunkIndex, Chunked};
 use crate::parse::chunk_index::ChunkMap;
 use crate::{Error, Result};
@@ -14,7 +15,11 @@ const MAX_CHILDREN: usize = 64;
 const HEADER_BYTES: usize = 24;
 
 /// Encodes the tree over sorted chunks: the root, then level by level down to the leaves.
-pub(super) fn encode(map: &ChunkMap<'_>, chunks: &[&Chunk], base: u64) -> Result<EncodedIndex> {
+pub(super) fn encode(
+    map: &ChunkMap<'_>,
+    chunks: &[&Chunk],
+    allocate: &mut Allocate<'_>,
+) -> Result<EncodedIndex> {
     // For each level, leaves first, the number of the first chunk of each child.
     let mut levels: Vec<Vec<usize>> = vec![(0..chunks.len()).collect()];
     let mut nodes = 0_usize;
@@ -26,9 +31,13 @@ pub(super) fn encode(map: &ChunkMap<'_>, chunks: &[&Chunk], base: u64) -> Result
     let key_size = map.dims.len().saturating_add(2).saturating_mul(8);
     let size = MAX_CHILDREN.saturating_mul(key_size.saturating_add(8)).saturating_add(key_size);
     let size = size.saturating_add(HEADER_BYTES);
-    let place = Place::new(base, nodes, size)?;
-
-    let mut bytes = Vec::with_capacity(place.bytes());
+    let too_large = || Error::limit("an index larger than memory");
+    let mut bytes = Vec::with_capacity(nodes.checked_mul(size).ok_or_else(too_large)?);
+    let mut extents = Vec::with_capacity(nodes);
+    for _ in 0..nodes {
+        extents.push((allocate(size as u64)?, size as u64));
+    }
+    let address = |node: usize| extents.get(node).map_or(UNDEFINED, |(address, _)| *address);
     let mut first = 0_usize;
     for (level, children) in levels.iter().enumerate().rev().skip(1) {
         let level = u8::try_from(level).unwrap_or(u8::MAX);
@@ -40,22 +49,19 @@ pub(super) fn encode(map: &ChunkMap<'_>, chunks: &[&Chunk], base: u64) -> Result
             bytes.extend_from_slice(b"TREE");
             bytes.extend_from_slice(&[1, level]);
             bytes.extend_from_slice(&u16::try_from(piece.len()).unwrap_or(u16::MAX).to_le_bytes());
-            let left = if number == 0 { UNDEFINED } else { place.address(node.saturating_sub(1)) };
-            let right = if number.saturating_add(1) == count {
-                UNDEFINED
-            } else {
-                place.address(node.saturating_add(1))
-            };
+            let left = if number == 0 { UNDEFINED } else { address(node.saturating_sub(1)) };
+            let right =
+                if number.saturating_add(1) == count { UNDEFINED } else { address(node.saturating_add(1)) };
             bytes.extend_from_slice(&left.to_le_bytes());
             bytes.extend_from_slice(&right.to_le_bytes());
             for start in piece {
                 let Some(chunk) = chunks.get(*start) else { continue };
                 push_key(&mut bytes, chunk, map.chunked)?;
-                let address = match level {
+                let child_address = match level {
                     0 => chunk.address,
-                    _ => place.address(below.saturating_add(child)),
+                    _ => address(below.saturating_add(child)),
                 };
-                bytes.extend_from_slice(&address.to_le_bytes());
+                bytes.extend_from_slice(&child_address.to_le_bytes());
                 child = child.saturating_add(1);
             }
             match children.get(child).and_then(|start| chunks.get(*start)) {
@@ -66,17 +72,14 @@ pub(super) fn encode(map: &ChunkMap<'_>, chunks: &[&Chunk], base: u64) -> Result
         }
         first = below;
     }
-    Ok(EncodedIndex { bytes, index: ChunkIndex::BTreeV1 { address: Some(base) } })
+    let index = ChunkIndex::BTreeV1 { address: Some(address(0)) };
+    Ok(EncodedIndex { blocks: Blocks { bytes, extents }, index })
 }
 
-/// Distributes the children evenly among as few nodes as can hold them.
+/// Distributes the children among nodes. All but the last node are full, so that a chunk after the others changes
+/// few nodes.
 fn pieces(children: &[usize]) -> impl Iterator<Item = &[usize]> {
-    let mut rest = children;
-    (1..=children.len().div_ceil(MAX_CHILDREN)).rev().map(move |nodes| {
-        let (piece, next) = rest.split_at_checked(rest.len().div_ceil(nodes.max(1))).unwrap_or((rest, &[]));
-        rest = next;
-        piece
-    })
+    children.chunks(MAX_CHILDREN)
 }
 
 /// Appends the key of a chunk: size, filter mask, and offset of its first element followed by a 0.

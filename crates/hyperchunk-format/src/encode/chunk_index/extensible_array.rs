@@ -4,6 +4,7 @@ use super::EncodedIndex;
 use super::linear::{Linear, NumberedChunk, split_before};
 use super::record::{CHECKSUM_BYTES, fitting, push_all, push_checksum, push_pages, set_bits};
 use crate::encode::UNDEFINED;
+use crate::encode::blocks::{Allocate, Blocks, Extent};
 use crate::encode::message::layout::EXTENSIBLE_ARRAY;
 use crate::model::{Chunk, ChunkIndex};
 use crate::parse::chunk_index::{ChunkMap, Format};
@@ -121,7 +122,7 @@ pub(super) fn encode(
     map: &ChunkMap<'_>,
     format: &Format,
     chunks: &[&Chunk],
-    base: u64,
+    allocate: &mut Allocate<'_>,
 ) -> Result<EncodedIndex> {
     let mut unlimited = (0..map.max.len()).zip(map.max).filter(|(_, max)| max.is_none());
     let (Some((slowest, _)), None) = (unlimited.next(), unlimited.next()) else {
@@ -135,7 +136,10 @@ pub(super) fn encode(
         supers.push(block);
         rest = beyond;
     }
-    let size = place(&mut supers, format, base)?;
+    let size = fitting(total_size(&supers, format))?;
+    let (header, index_block) = (allocate(HEADER_BYTES)?, allocate(index_block_size(format))?);
+    let mut placed = vec![(header, HEADER_BYTES), (index_block, index_block_size(format))];
+    place(&mut supers, format, allocate, &mut placed)?;
 
     let mut bytes = Vec::with_capacity(size);
     push_header(
@@ -143,10 +147,10 @@ pub(super) fn encode(
         &supers,
         format,
         numbered.last().map_or(0, |(number, _)| number.saturating_add(1)),
-        base,
+        index_block,
     );
     let start = bytes.len();
-    push_prefix(&mut bytes, b"EAIB", format, base);
+    push_prefix(&mut bytes, b"EAIB", format, header);
     push_all(&mut bytes, format, 0..INDEX_CHUNKS.into(), in_index);
     let (direct, others): (Vec<_>, Vec<_>) =
         supers.iter().partition(|block| block.number < UNSTORED_SUPER_BLOCKS);
@@ -155,7 +159,7 @@ pub(super) fn encode(
     push_checksum(&mut bytes, start);
     for block in supers.iter().filter(|block| block.is_there()) {
         let start = bytes.len();
-        push_prefix(&mut bytes, b"EASB", format, base);
+        push_prefix(&mut bytes, b"EASB", format, header);
         push_place(&mut bytes, block.first);
         let mut bits =
             vec![0; usize::try_from(block.count().saturating_mul(block.pages().div_ceil(8))).unwrap_or(0)];
@@ -172,7 +176,7 @@ pub(super) fn encode(
     for block in &supers {
         for (number, (_, chunks)) in (0..).zip(&block.blocks).filter(|(_, (_, chunks))| !chunks.is_empty()) {
             let start = bytes.len();
-            push_prefix(&mut bytes, b"EADB", format, base);
+            push_prefix(&mut bytes, b"EADB", format, header);
             let numbers = block.start(number)..block.start(number).saturating_add(block.chunks);
             push_place(&mut bytes, numbers.start.saturating_sub(INDEX_CHUNKS.into()));
             if block.pages() == 0 {
@@ -184,27 +188,45 @@ pub(super) fn encode(
             }
         }
     }
-    Ok(EncodedIndex { bytes, index: ChunkIndex::ExtensibleArray { address: Some(base) } })
+    let index = ChunkIndex::ExtensibleArray { address: Some(header) };
+    Ok(EncodedIndex { blocks: Blocks { bytes, extents: placed }, index })
 }
 
-/// Assigns an address to each block; returns the total size.
-fn place(supers: &mut [SuperBlock<'_, '_>], format: &Format, base: u64) -> Result<usize> {
-    let mut size = Some(HEADER_BYTES.saturating_add(index_block_size(format)));
+/// Returns the size of all blocks in bytes.
+fn total_size(supers: &[SuperBlock<'_, '_>], format: &Format) -> Option<u64> {
+    let mut size = HEADER_BYTES.checked_add(index_block_size(format))?;
+    for block in supers {
+        let stored = block.blocks.iter().filter(|(_, chunks)| !chunks.is_empty()).count() as u64;
+        size = size.checked_add(block.block_size(format).checked_mul(stored)?)?;
+        if block.is_there() {
+            size = size.checked_add(block.size())?;
+        }
+    }
+    Some(size)
+}
+
+/// Assigns an address to each super block and data block.
+fn place(
+    supers: &mut [SuperBlock<'_, '_>],
+    format: &Format,
+    allocate: &mut Allocate<'_>,
+    placed: &mut Vec<Extent>,
+) -> Result<()> {
     let mut take = |length: u64| {
-        let at = size.and_then(|size| base.checked_add(size)).unwrap_or(UNDEFINED);
-        size = size.and_then(|size| size.checked_add(length));
-        at
+        let address = allocate(length)?;
+        placed.push((address, length));
+        Ok::<u64, Error>(address)
     };
     for block in supers.iter_mut().filter(|block| block.is_there()) {
-        block.address = take(block.size());
+        block.address = take(block.size())?;
     }
     for block in supers {
         let length = block.block_size(format);
         for (address, _) in block.blocks.iter_mut().filter(|(_, chunks)| !chunks.is_empty()) {
-            *address = take(length);
+            *address = take(length)?;
         }
     }
-    fitting(size, base)
+    Ok(())
 }
 
 fn index_block_size(format: &Format) -> u64 {
@@ -216,7 +238,13 @@ fn index_block_size(format: &Format) -> u64 {
     elements.saturating_add(addresses).saturating_add(PREFIX_BYTES).saturating_add(CHECKSUM_BYTES)
 }
 
-fn push_header(bytes: &mut Vec<u8>, supers: &[SuperBlock<'_, '_>], format: &Format, end: u64, base: u64) {
+fn push_header(
+    bytes: &mut Vec<u8>,
+    supers: &[SuperBlock<'_, '_>],
+    format: &Format,
+    end: u64,
+    index_block: u64,
+) {
     let size = u8::try_from(format.size()).unwrap_or(u8::MAX);
     bytes.extend_from_slice(b"EAHD");
     bytes.extend_from_slice(&[
@@ -242,8 +270,7 @@ fn push_header(bytes: &mut Vec<u8>, supers: &[SuperBlock<'_, '_>], format: &Form
         block_size = block_size.saturating_add(block.block_size(format).saturating_mul(there));
         room = room.saturating_add(block.chunks.saturating_mul(there));
     }
-    for number in [super_blocks, super_size, blocks, block_size, end, room, base.saturating_add(HEADER_BYTES)]
-    {
+    for number in [super_blocks, super_size, blocks, block_size, end, room, index_block] {
         bytes.extend_from_slice(&number.to_le_bytes());
     }
     push_checksum(bytes, 0);

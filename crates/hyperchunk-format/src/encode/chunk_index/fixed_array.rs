@@ -3,6 +3,7 @@
 use super::EncodedIndex;
 use super::linear::Linear;
 use super::record::{CHECKSUM_BYTES, fitting, push_all, push_checksum, push_pages, set_bits};
+use crate::encode::blocks::{Allocate, Blocks};
 use crate::encode::message::layout::FIXED_ARRAY_PAGE_BITS;
 use crate::model::{Chunk, ChunkIndex};
 use crate::parse::chunk_index::{ChunkMap, Format};
@@ -14,12 +15,12 @@ const PAGE_CHUNKS: u64 = 1 << FIXED_ARRAY_PAGE_BITS;
 /// Size of the header.
 const HEADER_BYTES: u64 = 28;
 
-/// Encodes the header, directly followed by the data block.
+/// Encodes the header and the data block.
 pub(super) fn encode(
     map: &ChunkMap<'_>,
     format: &Format,
     chunks: &[&Chunk],
-    base: u64,
+    allocate: &mut Allocate<'_>,
 ) -> Result<EncodedIndex> {
     if map.max.contains(&None) {
         return Err(Error::invalid("a fixed array with an unlimited dimension"));
@@ -32,8 +33,10 @@ pub(super) fn encode(
     let size = count.checked_mul(format.size() as u64).and_then(|size| {
         size.checked_add(pages.saturating_mul(CHECKSUM_BYTES))?.checked_add(prefix)?.checked_add(HEADER_BYTES)
     });
-    let size = fitting(size, base)?;
+    let size = fitting(size)?;
     let chunks = linear.number(chunks, count)?;
+    let block_bytes = (size as u64).saturating_sub(HEADER_BYTES);
+    let (header, block) = (allocate(HEADER_BYTES)?, allocate(block_bytes)?);
 
     let class = u8::from(format.filtered);
     let mut bytes = Vec::with_capacity(size);
@@ -45,12 +48,12 @@ pub(super) fn encode(
         FIXED_ARRAY_PAGE_BITS,
     ]);
     bytes.extend_from_slice(&count.to_le_bytes());
-    bytes.extend_from_slice(&base.saturating_add(HEADER_BYTES).to_le_bytes());
+    bytes.extend_from_slice(&block.to_le_bytes());
     push_checksum(&mut bytes, 0);
     let start = bytes.len();
     bytes.extend_from_slice(b"FADB");
     bytes.extend_from_slice(&[0, class]);
-    bytes.extend_from_slice(&base.to_le_bytes());
+    bytes.extend_from_slice(&header.to_le_bytes());
     if pages == 0 {
         push_all(&mut bytes, format, 0..count, &chunks);
         push_checksum(&mut bytes, start);
@@ -61,5 +64,9 @@ pub(super) fn encode(
         push_checksum(&mut bytes, start);
         push_pages(&mut bytes, format, 0..count, PAGE_CHUNKS, &chunks);
     }
-    Ok(EncodedIndex { bytes, index: ChunkIndex::FixedArray { address: Some(base) } })
+    let extents = vec![(header, HEADER_BYTES), (block, block_bytes)];
+    Ok(EncodedIndex {
+        blocks: Blocks { bytes, extents },
+        index: ChunkIndex::FixedArray { address: Some(header) },
+    })
 }

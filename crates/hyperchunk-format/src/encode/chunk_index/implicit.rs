@@ -15,10 +15,7 @@ pub(super) fn single(map: &ChunkMap<'_>, chunks: &[&Chunk]) -> Result<EncodedInd
         return Err(Error::invalid("a single chunk that is smaller than the dataset may get"));
     }
     let filtered = map.filtered.then_some((chunk.size, chunk.filter_mask));
-    Ok(EncodedIndex {
-        bytes: Vec::new(),
-        index: ChunkIndex::Single { address: Some(chunk.address), filtered },
-    })
+    Ok(ChunkIndex::Single { address: Some(chunk.address), filtered }.into())
 }
 
 /// Checks that the chunks are contiguous, so that the first address determines all.
@@ -44,7 +41,7 @@ pub(super) fn chunks(map: &ChunkMap<'_>, format: &Format, chunks: &[&Chunk]) -> 
             return Err(Error::invalid(message));
         }
     }
-    Ok(EncodedIndex { bytes: Vec::new(), index: ChunkIndex::Implicit { address: first } })
+    Ok(ChunkIndex::Implicit { address: first }.into())
 }
 
 /// True if the chunks, given once each in any order, are all of the dataset's, stored contiguously and in

@@ -9,6 +9,7 @@ mod implicit;
 mod linear;
 mod record;
 
+use super::blocks::{Allocate, Blocks};
 use super::{LibVersion, SIZES};
 use crate::model::{Chunk, ChunkIndex};
 use crate::parse::chunk_index::{ChunkMap, Format};
@@ -34,8 +35,8 @@ pub enum Kind {
 /// Encoded index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EncodedIndex {
-    /// Bytes to write at the base. Empty if no chunk is stored, or the kind needs no structure.
-    pub bytes: Vec<u8>,
+    /// Its blocks. Empty if no chunk is stored, or the kind needs no structure.
+    pub blocks: Blocks,
     /// Index for the layout message.
     pub index: ChunkIndex,
 }
@@ -87,23 +88,28 @@ pub fn side_by_side(map: &ChunkMap<'_>, chunks: &[Chunk]) -> bool {
     is_largest && !map.filtered && implicit::side_by_side(map, chunks)
 }
 
-/// Encodes the index of `chunks`, given in any order, at `base`. Chunks outside the dataset's extent are
-/// omitted. The index in the layout of `map` is ignored.
+/// Encodes the index of `chunks`, given in any order. Chunks outside the dataset's extent are omitted. The index
+/// in the layout of `map` is ignored.
 ///
 /// # Errors
 /// Invalid if a chunk does not fit this dataset, or the kind does not; Limit if a chunk or the index is too
-/// large for the kind.
-pub fn encode(kind: Kind, map: &ChunkMap<'_>, chunks: &[Chunk], base: u64) -> Result<EncodedIndex> {
+/// large for the kind; those of the allocator.
+pub fn encode(
+    kind: Kind,
+    map: &ChunkMap<'_>,
+    chunks: &[Chunk],
+    allocate: &mut Allocate<'_>,
+) -> Result<EncodedIndex> {
     let format = check_map(kind, map)?;
     let chunks = in_order(map, &format, chunks)?;
     match kind {
         _ if chunks.is_empty() => Ok(empty(kind, map.filtered)),
-        Kind::BTreeV1 => btree_v1::encode(map, &chunks, base),
+        Kind::BTreeV1 => btree_v1::encode(map, &chunks, allocate),
         Kind::Single => implicit::single(map, &chunks),
         Kind::Implicit => implicit::chunks(map, &format, &chunks),
-        Kind::FixedArray => fixed_array::encode(map, &format, &chunks, base),
-        Kind::ExtensibleArray => extensible_array::encode(map, &format, &chunks, base),
-        Kind::BTreeV2 => btree_v2::encode(&format, &chunks, base),
+        Kind::FixedArray => fixed_array::encode(map, &format, &chunks, allocate),
+        Kind::ExtensibleArray => extensible_array::encode(map, &format, &chunks, allocate),
+        Kind::BTreeV2 => btree_v2::encode(&format, &chunks, allocate),
     }
     .map_err(|error| error.within("chunk index"))
 }
@@ -119,7 +125,14 @@ fn empty(kind: Kind, filtered: bool) -> EncodedIndex {
         Kind::ExtensibleArray => ChunkIndex::ExtensibleArray { address },
         Kind::BTreeV2 => ChunkIndex::BTreeV2 { address },
     };
-    EncodedIndex { bytes: Vec::new(), index }
+    index.into()
+}
+
+/// An index without blocks.
+impl From<ChunkIndex> for EncodedIndex {
+    fn from(index: ChunkIndex) -> Self {
+        Self { blocks: Blocks::default(), index }
+    }
 }
 
 /// Checks that the layout fits the kind and the dataspace.
@@ -197,31 +210,6 @@ fn check(chunk: &Chunk, map: &ChunkMap<'_>, format: &Format) -> Result<()> {
         return Err(Error::limit(message));
     }
     Ok(())
-}
-
-/// Address and size of an index's parts, which have equal sizes and are contiguous.
-#[derive(Debug, Clone, Copy)]
-struct Place {
-    base: u64,
-    size: u64,
-    bytes: usize,
-}
-
-impl Place {
-    fn new(base: u64, count: usize, size: usize) -> Result<Self> {
-        let bytes = count.checked_mul(size).filter(|bytes| base.checked_add(*bytes as u64).is_some());
-        let bytes = bytes.ok_or_else(|| Error::limit("an index beyond 2⁶⁴ bytes"))?;
-        Ok(Self { base, size: size as u64, bytes })
-    }
-
-    /// Returns the total size in bytes.
-    fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    fn address(&self, number: usize) -> u64 {
-        self.base.saturating_add(self.size.saturating_mul(number as u64))
-    }
 }
 
 #[cfg(test)]

@@ -17,14 +17,11 @@ const MAX_INDEX_BYTES: u64 = 1 << 32;
 /// Checks the size of an array's blocks for building it in memory.
 ///
 /// # Errors
-/// Limit if the size is unknown or too large, or the end exceeds 2⁶⁴.
-pub(super) fn fitting(bytes: Option<u64>, base: u64) -> Result<usize> {
-    bytes
-        .filter(|bytes| *bytes <= MAX_INDEX_BYTES && base.checked_add(*bytes).is_some())
-        .and_then(|bytes| usize::try_from(bytes).ok())
-        .ok_or_else(|| {
-            Error::limit("an array too large for what it holds: a version 2 B-tree holds any chunks")
-        })
+/// Limit if the size is unknown or too large.
+pub(super) fn fitting(bytes: Option<u64>) -> Result<usize> {
+    bytes.filter(|bytes| *bytes <= MAX_INDEX_BYTES).and_then(|bytes| usize::try_from(bytes).ok()).ok_or_else(
+        || Error::limit("an array too large for what it holds: a version 2 B-tree holds any chunks"),
+    )
 }
 
 /// Appends the record of a chunk.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::encode::blocks::one_after_another;
 use crate::model::Chunked;
 use crate::{ErrorKind, Fuel, Image, Limits, parse};
 
@@ -66,11 +67,11 @@ impl Case {
 
     /// Encodes at two addresses, checks that only the addresses differ, and reads the chunks again.
     fn check(&self, chunks: &[Chunk]) {
-        let first = encode(self.kind, &self.map(), chunks, 0).unwrap();
+        let first = encode(self.kind, &self.map(), chunks, &mut one_after_another(0)).unwrap();
         let base = 4096;
-        let second = encode(self.kind, &self.map(), chunks, base as u64).unwrap();
-        assert_eq!(first.bytes.len(), second.bytes.len());
-        for (EncodedIndex { bytes, index }, base) in [(first, 0), (second, base)] {
+        let second = encode(self.kind, &self.map(), chunks, &mut one_after_another(base as u64)).unwrap();
+        assert_eq!(first.blocks.bytes.len(), second.blocks.bytes.len());
+        for (EncodedIndex { blocks: Blocks { bytes, .. }, index }, base) in [(first, 0), (second, base)] {
             let mut file = vec![0; base];
             file.extend(bytes);
             if self.kind == Kind::Implicit {
@@ -107,7 +108,7 @@ impl Case {
     }
 
     fn refused(&self, chunks: &[Chunk], kind: ErrorKind, message: &str) {
-        let error = encode(self.kind, &self.map(), chunks, 0).unwrap_err();
+        let error = encode(self.kind, &self.map(), chunks, &mut one_after_another(0)).unwrap_err();
         assert!(error.kind() == kind && error.to_string().contains(message), "{error:?}");
     }
 }
@@ -155,7 +156,8 @@ fn what_cannot_be_indexed_is_refused() {
     flat.refused(&[], invalid, "chunks of [2, 3] elements in a dataset of rank 1");
     let larger = Case::new(Kind::BTreeV1, &[2], &[10], &[Some(9)], false);
     larger.refused(&[], invalid, "larger than the largest extent");
-    let error = encode(Kind::BTreeV1, &case.map(), &all, u64::MAX - 1000).unwrap_err();
+    let error =
+        encode(Kind::BTreeV1, &case.map(), &all, &mut one_after_another(u64::MAX - 1000)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Limit);
 }
 
@@ -169,7 +171,7 @@ fn chunks_beyond_the_extent_are_left_out() {
     let kept: Vec<Chunk> =
         all.iter().filter(|chunk| inside.iter().any(|other| other.scaled == chunk.scaled)).cloned().collect();
     assert_eq!(kept.len(), 6);
-    let encoded = |chunks| encode(Kind::BTreeV1, &shrunk.map(), chunks, 0).unwrap();
+    let encoded = |chunks| encode(Kind::BTreeV1, &shrunk.map(), chunks, &mut one_after_another(0)).unwrap();
     assert_eq!(encoded(&all), encoded(&kept));
     shrunk.check(&kept);
 }
@@ -268,11 +270,8 @@ fn chunks_without_a_structure() {
 
     let case = Case::new(Kind::Implicit, &[4, 3], &[9, 5], &[Some(9), Some(5)], false);
     let mut all = case.all();
-    let encoded = encode(Kind::Implicit, &case.map(), &all, 0).unwrap();
-    assert_eq!(
-        encoded,
-        EncodedIndex { bytes: vec![], index: ChunkIndex::Implicit { address: Some(10_000) } }
-    );
+    let encoded = encode(Kind::Implicit, &case.map(), &all, &mut one_after_another(0)).unwrap();
+    assert_eq!(encoded, EncodedIndex::from(ChunkIndex::Implicit { address: Some(10_000) }));
     case.check(&[]);
     case.refused(&all[1..], invalid, "5 chunks stored without an index, and there are more");
     assert!(side_by_side(&case.map(), &all));
@@ -367,14 +366,14 @@ fn whatever_is_written_is_read() {
         }
         case.check(&chunks);
         // Chunks left over after the dataset shrank are ignored.
-        let encoded = encode(kind, &case.map(), &chunks, 8).unwrap();
+        let encoded = encode(kind, &case.map(), &chunks, &mut one_after_another(8)).unwrap();
         let mut beyond: Vec<u64> = dims.iter().zip(&chunk).map(|(dim, chunk)| dim.div_ceil(*chunk)).collect();
         beyond.iter_mut().skip(1).for_each(|at| *at = numbers.below(*at + 3));
         chunks.insert(
             numbers.below(chunks.len() as u64 + 1) as usize,
             Chunk { scaled: beyond, address: 3, size: 2, filter_mask: 1 },
         );
-        assert_eq!(encode(kind, &case.map(), &chunks, 8).unwrap(), encoded);
+        assert_eq!(encode(kind, &case.map(), &chunks, &mut one_after_another(8)).unwrap(), encoded);
         *seen.entry((kind, filtered)).or_insert(0) += 1;
     }
     assert!(seen.len() == 11 && seen.values().all(|count| *count > 10), "{seen:?}");

@@ -1,4 +1,5 @@
 use super::*;
+use crate::encode::blocks::one_after_another;
 use crate::parse;
 use crate::parse::testing::with_image;
 
@@ -13,9 +14,10 @@ fn objects(sizes: impl IntoIterator<Item = usize>) -> Vec<Vec<u8>> {
 fn check(objects: &[Vec<u8>]) {
     for kind in [LINKS, ATTRIBUTES] {
         let base = 7777;
-        let Heap { bytes, ids } = encode(kind, objects, base).unwrap();
-        let other = encode(kind, objects, 1 << 40).unwrap();
-        assert_eq!((other.bytes.len(), &other.ids), (bytes.len(), &ids));
+        let Heap { blocks: Blocks { bytes, .. }, ids } =
+            encode(kind, objects, &mut one_after_another(base)).unwrap();
+        let other = encode(kind, objects, &mut one_after_another(1 << 40)).unwrap();
+        assert_eq!((other.blocks.bytes.len(), &other.ids), (bytes.len(), &ids));
         let mut file = vec![0; base as usize];
         file.extend(bytes);
         with_image(&file, |image| {
@@ -66,7 +68,8 @@ fn offsets_have_their_blocks() {
 fn its_numbers_are_those_of_libhdf5() {
     // Managed space, allocated, next block, objects, free: measured in files of HDF5 2.0.
     let check = |kind: Kind, sizes: &[usize], expected: [u64; 5]| {
-        let bytes = encode(kind, &objects(sizes.iter().copied()), 0).unwrap().bytes;
+        let bytes =
+            encode(kind, &objects(sizes.iter().copied()), &mut one_after_another(0)).unwrap().blocks.bytes;
         let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
         assert_eq!([number(46), number(54), number(62), number(70), number(30)], expected);
     };
@@ -83,6 +86,9 @@ fn its_numbers_are_those_of_libhdf5() {
 #[test]
 fn offsets_end() {
     let small = Kind { bits: 12, ..LINKS };
-    assert!(encode(small, &objects([480; 7]), 0).is_ok());
-    assert_eq!(encode(small, &objects([480; 8]), 0).unwrap_err().kind(), crate::ErrorKind::Limit);
+    assert!(encode(small, &objects([480; 7]), &mut one_after_another(0)).is_ok());
+    assert_eq!(
+        encode(small, &objects([480; 8]), &mut one_after_another(0)).unwrap_err().kind(),
+        crate::ErrorKind::Limit
+    );
 }

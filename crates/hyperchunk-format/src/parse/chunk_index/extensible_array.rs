@@ -84,6 +84,7 @@ pub(super) fn chunks(
         .saturating_add(CHECKSUM_BYTES);
     let bytes = image.read(NAME, address, length)?;
     budget.take(length)?;
+    image.belongs(address, length);
     let mut cursor = array.block(image, &bytes, address, b"EAIB")?;
     let elements = array.in_index.min(array.end);
     record::append(&mut linear, format, cursor.clone(), 0..elements, &mut chunks)?;
@@ -115,6 +116,7 @@ pub(super) fn chunks(
         let bytes = image.read(NAME, address, length)?;
         budget.take(length)?;
         let mut cursor = array.block(image, &bytes, address, b"EASB")?;
+        image.belongs(address, length);
         cursor.skip(usize::try_from(array.offset_width).unwrap_or(8))?;
         let bits = block.blocks.saturating_mul(block.pages.div_ceil(8));
         let bits = cursor.take(usize::try_from(bits).unwrap_or(usize::MAX))?;
@@ -137,6 +139,7 @@ pub(super) fn chunks(
     image.all(&plan.blocks, |(address, numbers)| {
         let bytes = image.read(NAME, *address, array.data_block_size(image, numbers))?;
         let mut cursor = array.block(image, &bytes, *address, b"EADB")?;
+        image.belongs(*address, array.data_block_size(image, numbers));
         cursor.skip(usize::try_from(array.offset_width).unwrap_or(8))?;
         record::append(&mut linear, format, cursor, numbers.start..numbers.end.min(array.end), &mut chunks)
     })?;
@@ -193,6 +196,7 @@ impl Plan {
             // Pages follow the prefix of the data block, which is not read.
             let prefix = array.data_block_size(image, &(0..0));
             let stored = array.page.saturating_mul(array.format.size() as u64).saturating_add(CHECKSUM_BYTES);
+            image.belongs(address, prefix.saturating_add(stored.saturating_mul(block.pages)));
             let bit = |page: u64| number.saturating_mul(block.pages).saturating_add(page);
             let mut at = run.start;
             while let Some(run) = linear.next(at).filter(|run| run.start < from.min(end)) {
@@ -256,6 +260,7 @@ impl Array {
             let message = format!("parameters {bits}, {in_index}, {smallest}, {pointers}, {page_bits}");
             return Err(cursor.error(message));
         }
+        image.belongs(header, length);
         Ok(array)
     }
 

@@ -32,6 +32,7 @@ pub(super) fn chunks(
     let page_bits = cursor.u8()?;
     let elements = cursor.length(sizes)?;
     let Some(address) = cursor.address(sizes)? else { return Ok(Vec::new()) };
+    image.belongs(header, length);
     let page = 1_u64.checked_shl(page_bits.into()).unwrap_or(u64::MAX);
     let size = format.size() as u64;
     let mut linear = Linear::new(map, region, 0)?;
@@ -48,6 +49,9 @@ pub(super) fn chunks(
     cursor.version(0..=0)?;
     check_class(&mut cursor, format)?;
     check_owner(&mut cursor, image, header)?;
+    let page_bytes = if pages == 0 { 0 } else { elements.saturating_mul(size) };
+    let pages_end = page_bytes.saturating_add(pages.saturating_mul(CHECKSUM_BYTES));
+    image.belongs(address, length.saturating_add(pages_end));
     let mut chunks = Vec::new();
     if pages == 0 {
         record::append(&mut linear, format, cursor, 0..elements, &mut chunks)?;

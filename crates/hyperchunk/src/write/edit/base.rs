@@ -2,6 +2,7 @@
 
 use hyperchunk_format::encode::object_header::{HeaderOptions, Message};
 use hyperchunk_format::model::{ObjectHeader, RawMessage};
+use hyperchunk_format::parse::extents::Extent;
 use hyperchunk_format::parse::message as kinds;
 use std::sync::Arc;
 
@@ -23,9 +24,40 @@ pub(crate) struct BaseObject {
     pub(crate) has_attributes: bool,
     /// Addresses of the committed datatypes that its attributes used then.
     pub(crate) attribute_types: Vec<u64>,
+    /// Extents of its dense attributes, and of its chunk index or dense links, until a commit replaces them.
+    pub(crate) attribute_extents: Vec<Extent>,
+    pub(crate) content_extents: Vec<Extent>,
 }
 
 impl BaseObject {
+    /// Creates the object as its header tells it.
+    pub(super) fn new(header: Arc<ObjectHeader>) -> Self {
+        Self {
+            header,
+            replaced: Replaced::default(),
+            has_attributes: false,
+            attribute_types: Vec::new(),
+            attribute_extents: Vec::new(),
+            content_extents: Vec::new(),
+        }
+    }
+
+    /// Returns the extents of the structures that a commit replaces.
+    pub(crate) fn replaced_extents(&self, replaced: Replaced) -> impl Iterator<Item = Extent> + '_ {
+        let attributes = self.attribute_extents.iter().filter(move |_| replaced.attributes);
+        attributes.chain(self.content_extents.iter().filter(move |_| replaced.content)).copied()
+    }
+
+    /// Forgets the extents that a commit replaced.
+    pub(super) fn forget_extents(&mut self, replaced: Replaced) {
+        if replaced.attributes {
+            self.attribute_extents.clear();
+        }
+        if replaced.content {
+            self.content_extents.clear();
+        }
+    }
+
     /// Returns the fields of the header besides its messages.
     pub(crate) fn options(&self) -> HeaderOptions {
         HeaderOptions {

@@ -4,6 +4,8 @@ use super::super::chunks::Data;
 use super::super::commit::Structure;
 use super::super::tree::{NewLink, NodeId, NodeKind, Tree};
 use super::super::writer::{Inner, Writer};
+use super::base::Replaced;
+use super::structures::Encoded;
 use crate::Result;
 use hyperchunk_format::encode::object_header;
 use std::sync::PoisonError;
@@ -121,25 +123,32 @@ impl Inner {
     }
 
     /// Records the places of the encoded objects; returns the space of what they replace, and of removed objects.
-    pub(in super::super) fn record_places(&self, structure: &Structure) -> Vec<Block> {
+    pub(in super::super) fn record_places(&self, structure: &Structure, encoded: Vec<Encoded>) -> Vec<Block> {
         let mut free = Vec::new();
         let mut tree = self.tree_mut();
         for place in &structure.places {
             let Ok(node) = tree.node_mut(place.id) else { continue };
             let (start, header) = (structure.start + place.start, place.header);
-            let blocks = if node.pinned.is_some() {
-                vec![(start, place.length)]
-            } else {
-                let fixed = object_header::pinned_size(&super::super::commit::header_options(node));
-                node.pinned = Some(start + header);
-                let rest = start + header + fixed;
-                vec![(start, header), (rest, (start + place.length).saturating_sub(rest))]
-            };
-            free.append(&mut node.blocks);
-            node.blocks = blocks;
+            let fixed = object_header::pinned_size(&super::super::commit::header_options(node));
+            node.pinned = Some(start + header);
+            let rest = start + header + fixed;
+            node.blocks = vec![(start, header), (rest, (start + place.length).saturating_sub(rest))];
+        }
+        for object in encoded {
+            let Ok(node) = tree.node_mut(object.id) else { continue };
+            node.blocks = object.extents;
+            free.extend(object.unused);
+            if let Some(base) = &mut node.base {
+                base.forget_extents(base.replaced(false));
+            }
         }
         for node in tree.nodes.iter_mut().filter(|node| node.removed) {
             free.append(&mut node.blocks);
+            if let Some(base) = &mut node.base {
+                let all = Replaced { attributes: true, comment: true, content: true };
+                free.extend(base.replaced_extents(all));
+                base.forget_extents(all);
+            }
             let NodeKind::Dataset(dataset) = &node.kind else { continue };
             match &dataset.data {
                 Data::Chunked(chunks) => free.extend(chunks.take_stored()),

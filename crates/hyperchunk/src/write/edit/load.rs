@@ -6,11 +6,12 @@ use super::super::new_dataset::dataset_node;
 use super::super::options::{DatasetOptions, NewLayout};
 use super::super::tree::{DatasetNode, GroupLink, GroupNode, NewLink, Node, NodeId, NodeKind};
 use super::super::writer::{Inner, Writer};
-use super::{BaseObject, Edit, Replaced};
+use super::{BaseObject, Edit};
 use crate::{Dataset, Error, Object, Result};
 use hyperchunk_format::encode::LibVersion;
 use hyperchunk_format::encode::object_header;
 use hyperchunk_format::model::{Layout, LinkTarget, ObjectKind};
+use hyperchunk_format::parse::extents::{self, Extent};
 use std::sync::{Arc, PoisonError};
 
 impl Writer {
@@ -35,12 +36,7 @@ impl Writer {
         node.comment = object.comment()?;
         node.blocks.clone_from(&header.continuations);
         node.dirty = false;
-        node.base = Some(BaseObject {
-            header,
-            replaced: Replaced::default(),
-            has_attributes: false,
-            attribute_types: Vec::new(),
-        });
+        node.base = Some(BaseObject::new(header));
         Ok(())
     }
 
@@ -53,11 +49,14 @@ impl Writer {
             Some(base) if !base.has_attributes => Arc::clone(&base.header),
             _ => return Ok(()),
         };
-        let attributes = Object::from_header(&edit.base, header)?.attributes()?;
+        let object = Object::from_header(&edit.base, Arc::clone(&header))?;
+        let attributes = object.attributes()?;
+        let dense = edit.base.parse(|image| extents::attribute_storage(image, &header))?;
         let mut tree = self.0.tree_mut();
         let node = tree.node_mut(id)?;
         let Some(base) = node.base.as_mut().filter(|base| !base.has_attributes) else { return Ok(()) };
         base.has_attributes = true;
+        base.attribute_extents = dense;
         base.attribute_types = attributes.iter().filter_map(|attribute| attribute.committed).collect();
         for attribute in attributes {
             let next = attribute.creation_order.map_or(0, |order| order.saturating_add(1));
@@ -130,6 +129,7 @@ impl Writer {
     fn load_group(&self, edit: &Edit, id: NodeId, object: &Object) -> Result<()> {
         let group = object.group()?;
         let tracked = group.tracks_order()?;
+        let dense = edit.base.parse(|image| extents::link_storage(image, object.header()))?;
         let mut links = group.links()?;
         links.sort_by_key(|link| link.creation_order);
         let mut tree = self.0.tree_mut();
@@ -153,17 +153,23 @@ impl Writer {
         let node = tree.node_mut(id)?;
         node.track_order = tracked;
         node.kind = NodeKind::Group(found);
+        if let Some(base) = &mut node.base {
+            base.content_extents = dense;
+        }
         Ok(())
     }
 
     fn load_dataset(&self, id: NodeId, old: &Dataset) -> Result<()> {
         let options = &self.0.options;
-        let node = dataset(old, options.oldest)?;
+        let (node, index) = dataset(old, options.oldest)?;
         node.id.get_or_init(|| id);
         let mut tree = self.0.tree_mut();
         let place = tree.node_mut(id)?;
         if matches!(place.kind, NodeKind::Kept { .. }) {
             place.kind = NodeKind::Dataset(Arc::new(node));
+            if let Some(base) = &mut place.base {
+                base.content_extents = index;
+            }
         }
         Ok(())
     }
@@ -224,7 +230,8 @@ fn known(kind: u16) -> bool {
     kind <= hyperchunk_format::parse::message::CACHE_IMAGE
 }
 
-fn dataset(old: &Dataset, oldest: LibVersion) -> Result<DatasetNode> {
+/// Returns a dataset as it is stored, and the extents of its chunk index.
+fn dataset(old: &Dataset, oldest: LibVersion) -> Result<(DatasetNode, Vec<Extent>)> {
     if old.store().is_some() {
         return Err(Error::unsupported("the data are in a sharded store: write through the store"));
     }
@@ -246,6 +253,7 @@ fn dataset(old: &Dataset, oldest: LibVersion) -> Result<DatasetNode> {
     if let Layout::Chunked(chunked) = old.layout() {
         node.edge_chunks_unfiltered = chunked.edge_chunks_unfiltered;
     }
+    let mut index = Vec::new();
     match (&node.data, old.layout()) {
         (Data::Compact(kept), Layout::Compact { data }) => {
             data.clone_into(&mut kept.write().unwrap_or_else(PoisonError::into_inner));
@@ -253,14 +261,16 @@ fn dataset(old: &Dataset, oldest: LibVersion) -> Result<DatasetNode> {
         (Data::Contiguous { address, .. }, Layout::Contiguous { address: old, .. }) => {
             *address.lock().unwrap_or_else(PoisonError::into_inner) = *old;
         }
-        (Data::Chunked(chunks), _) => stored(chunks, old)?,
+        (Data::Chunked(chunks), _) => index = stored(chunks, old)?,
         _ => {}
     }
-    Ok(node)
+    Ok((node, index))
 }
 
-fn stored(chunks: &Chunks, old: &Dataset) -> Result<()> {
-    for chunk in old.chunks()? {
+/// Records the stored chunks; returns the extents of their index.
+fn stored(chunks: &Chunks, old: &Dataset) -> Result<Vec<Extent>> {
+    let (found, extents) = old.chunks_and_extents()?;
+    for chunk in found {
         chunks.found(&PlacedChunk {
             object: NodeId::ROOT,
             scaled: chunk.scaled.into_boxed_slice(),
@@ -270,5 +280,5 @@ fn stored(chunks: &Chunks, old: &Dataset) -> Result<()> {
             digest: 0,
         });
     }
-    Ok(())
+    Ok(extents)
 }

@@ -9,8 +9,10 @@ mod base;
 mod commit;
 mod journal_file;
 mod load;
+mod own_space;
 mod redo;
 mod sink;
+mod structures;
 #[cfg(test)]
 mod tests;
 
@@ -239,11 +241,12 @@ fn begin(
     options.newest = options.newest.max(options.oldest);
     let superblock = SuperblockBytes::read(&*sink, &found)?;
     let length = base.size().max(found.end.saturating_add(found.base));
-    let sink = sink::EditSink::new(sink, Redo::new(journal), length, only);
+    let sink = Arc::new(sink::EditSink::new(sink, Redo::new(journal), length, only));
     let end = length.saturating_sub(found.base).next_multiple_of(8);
     let edit = Edit { base, superblock, known: Mutex::default() };
     let root = found.root;
-    let writer = Writer::editing(Arc::new(sink), name, &options, end, edit);
+    let writer = Writer::editing(Arc::<sink::EditSink>::clone(&sink), name, &options, end, edit);
+    sink.set_reused(writer.0.space.reused_since_commit(), found.base);
     {
         let mut tree = writer.0.tree_mut();
         tree.nodes.clear();

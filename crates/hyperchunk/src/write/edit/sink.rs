@@ -2,12 +2,13 @@
 //! written at once.
 
 use super::super::sink::Sink;
+use super::super::space::Ranges;
 use super::OnlyEdit;
 use super::redo::Redo;
 use crate::Result;
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockWriteGuard};
 
 /// Sink of a file that is edited.
 #[derive(Debug)]
@@ -16,6 +17,8 @@ pub(super) struct EditSink {
     redo: RwLock<Redo>,
     /// End of the bytes that the last commit uses.
     committed_end: AtomicU64,
+    /// Free space that is used again since the last commit, by HDF5 address; and the address of the file's start.
+    reused: OnceLock<(Arc<Ranges>, u64)>,
     /// Keeps other edits of the file by this program out, until it is released.
     only: Mutex<Option<OnlyEdit>>,
 }
@@ -24,7 +27,26 @@ impl EditSink {
     /// Starts an edit of a file whose last commit ends at `end`.
     pub(super) fn new(file: Arc<dyn Sink>, redo: Redo, end: u64, only: OnlyEdit) -> Self {
         let (redo, only) = (RwLock::new(redo), Mutex::new(Some(only)));
-        Self { file, redo, committed_end: AtomicU64::new(end), only }
+        Self { file, redo, committed_end: AtomicU64::new(end), reused: OnceLock::new(), only }
+    }
+
+    /// Sets the ranges that may be written to at once, by HDF5 address, and the offset of address 0.
+    pub(super) fn set_reused(&self, ranges: Arc<Ranges>, base: u64) {
+        drop(self.reused.set((ranges, base)));
+    }
+
+    /// Returns whether the last commit uses none of the bytes.
+    fn is_free(&self, offset: u64, length: usize) -> bool {
+        let inside = |(ranges, base): &(Arc<Ranges>, u64)| {
+            offset.checked_sub(*base).is_some_and(|address| ranges.contain(address, length as u64))
+        };
+        offset >= self.committed_end.load(Ordering::Acquire) || self.reused.get().is_some_and(inside)
+    }
+
+    /// Puts the bytes of a commit that was interrupted, by a full disk for example, into the file.
+    fn finish(&self) -> Result<()> {
+        let is_complete = self.redo.read().unwrap_or_else(PoisonError::into_inner).is_complete();
+        if is_complete { self.redo_mut().apply(&*self.file) } else { Ok(()) }
     }
 
     fn redo_mut(&self) -> RwLockWriteGuard<'_, Redo> {
@@ -34,14 +56,11 @@ impl EditSink {
 
 impl Sink for EditSink {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        if offset >= self.committed_end.load(Ordering::Acquire) {
+        self.finish()?;
+        if self.is_free(offset, bytes.len()) {
             return self.file.write_at(offset, bytes);
         }
         let mut redo = self.redo_mut();
-        if redo.is_complete() {
-            // A commit that was interrupted, by a full disk for example.
-            redo.apply(&*self.file)?;
-        }
         let end = self.committed_end.load(Ordering::Acquire);
         let covered = usize::try_from(end.saturating_sub(offset)).unwrap_or(usize::MAX).min(bytes.len());
         let (committed, free) = bytes.split_at(covered);
@@ -51,7 +70,8 @@ impl Sink for EditSink {
     }
 
     fn write_parts_at(&self, mut offset: u64, parts: &mut [IoSlice<'_>]) -> Result<()> {
-        if offset >= self.committed_end.load(Ordering::Acquire) {
+        self.finish()?;
+        if self.is_free(offset, parts.iter().map(|part| part.len()).sum()) {
             return self.file.write_parts_at(offset, parts);
         }
         for part in parts.iter() {
@@ -79,6 +99,9 @@ impl Sink for EditSink {
         redo.complete(&*self.file, size)?;
         // Committed from here on, even if the bytes cannot be put into the file yet.
         self.committed_end.fetch_max(size, Ordering::AcqRel);
+        if let Some((reused, _)) = self.reused.get() {
+            reused.clear();
+        }
         redo.apply(&*self.file)
     }
 

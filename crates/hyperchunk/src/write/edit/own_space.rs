@@ -1,0 +1,89 @@
+//! Space of an object's structures, which a commit uses again in place.
+
+use hyperchunk_format::parse::extents::Extent;
+use std::collections::BTreeMap;
+
+/// The space that the structures of an object have, as far as a commit does not use it yet.
+#[derive(Debug, Default)]
+pub(super) struct OwnSpace(BTreeMap<u64, u64>);
+
+impl OwnSpace {
+    /// Creates it from extents in any order. Extents that touch are merged.
+    pub(super) fn new(extents: impl Iterator<Item = Extent>) -> Self {
+        let mut all: Vec<Extent> = extents.filter(|(_, length)| *length > 0).collect();
+        all.sort_unstable();
+        let mut merged: Vec<Extent> = Vec::with_capacity(all.len());
+        for (start, length) in all {
+            match merged.last_mut() {
+                Some((first, size)) if start <= *first + *size => {
+                    *size = (*size).max(start + length - *first);
+                }
+                _ => merged.push((start, length)),
+            }
+        }
+        Self(merged.into_iter().collect())
+    }
+
+    /// Takes the first place with `length` bytes.
+    pub(super) fn take(&mut self, length: u64) -> Option<u64> {
+        self.take_if(|size| (size >= length).then_some(length)).map(|(start, _)| start)
+    }
+
+    /// Takes the first place for `length` bytes and padding of any size but 1 to `least` - 1. Returns its address, and
+    /// its size with the padding: all of the place, unless that is far too large.
+    pub(super) fn take_padded(&mut self, length: u64, least: u64) -> Option<Extent> {
+        let most = length.saturating_mul(2).saturating_add(256);
+        self.take_if(|size| {
+            (size == length || size >= length + least)
+                .then_some(size)
+                .map(|size| if size <= most { size } else { length + length / 4 + least })
+        })
+    }
+
+    /// Takes bytes of the first place for whose size a function returns how many.
+    fn take_if(&mut self, count: impl Fn(u64) -> Option<u64>) -> Option<Extent> {
+        let found = self.0.iter().find_map(|(start, size)| Some((*start, *size, count(*size)?)));
+        let (start, size, taken) = found?;
+        self.0.remove(&start);
+        if size > taken {
+            self.0.insert(start + taken, size - taken);
+        }
+        Some((start, taken))
+    }
+
+    /// Returns what is not used.
+    pub(super) fn into_unused(self) -> impl Iterator<Item = Extent> {
+        self.0.into_iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn test_places_are_used_in_order_and_merged() {
+        let mut own = OwnSpace::new([(200, 50), (100, 60), (160, 40), (300, 10), (0, 0)].into_iter());
+        assert_eq!(own.take(150), Some(100));
+        assert_eq!(own.take(11), None);
+        assert_eq!(own.take(10), Some(300));
+        assert_eq!(own.into_unused().count(), 0);
+        // The same sizes get the same places.
+        let blocks = [(40, 72), (112, 216), (1000, 512), (2000, 512)];
+        let mut own = OwnSpace::new(blocks.into_iter());
+        for (start, length) in blocks {
+            assert_eq!(own.take(length), Some(start));
+        }
+    }
+
+    #[test]
+    fn test_padding_has_room_for_a_message() {
+        let own = || OwnSpace::new([(0, 100)].into_iter());
+        assert_eq!(own().take_padded(100, 4), Some((0, 100)));
+        assert_eq!(own().take_padded(98, 4), None);
+        assert_eq!(own().take_padded(96, 4), Some((0, 100)));
+        let mut large = OwnSpace::new([(0, 10_000)].into_iter());
+        assert_eq!(large.take_padded(100, 4), Some((0, 129)));
+        assert_eq!(large.into_unused().collect::<Vec<_>>(), [(129, 9871)]);
+    }
+}
