@@ -94,3 +94,15 @@ class UserLink:
 
     def __repr__(self) -> str:
         return f"<UserLink of class {self.link_class}>"
+
+
+def from_h5py(value: object) -> object:
+    """Returns a link of h5py as ours, and any other value as it is."""
+    kind = type(value)
+    if not kind.__module__.startswith("h5py."):
+        return value
+    if kind.__name__ == "SoftLink":
+        return SoftLink(getattr(value, "path"))  # noqa: B009
+    if kind.__name__ == "ExternalLink":
+        return ExternalLink(getattr(value, "filename"), getattr(value, "path"))  # noqa: B009
+    return HardLink() if kind.__name__ == "HardLink" else value

@@ -16,7 +16,7 @@ from hyperchunk.datatype import Datatype
 from hyperchunk.dtypes import Description, Empty
 from hyperchunk.exceptions import InvalidError, ObjectNotFoundError, SourceNotFoundError, UnsupportedError, also
 from hyperchunk.group import Group, wrap
-from hyperchunk.links import ExternalLink, HardLink, SoftLink
+from hyperchunk.links import ExternalLink, HardLink, SoftLink, from_h5py
 from hyperchunk.objects import AnyObject, HLObject, Opened, encode
 from hyperchunk.typing import Array, DatasetOptions, Dtype, DtypeOrDatatype, Member, ShapeLike
 from hyperchunk.virtual import VirtualLayout
@@ -241,6 +241,7 @@ class WritableGroup(MutableNames, WritableObject, Group):
 
     def __setitem__(self, name: str | bytes, value: object) -> None:
         """Creates a link to an object of this file, a soft or external link, a committed datatype, or a dataset."""
+        value = from_h5py(value)
         if isinstance(value, HLObject):
             if value._opened is not self._opened:
                 raise ValueError("Unable to create link (the object is of another file)")
