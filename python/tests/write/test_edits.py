@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -354,12 +355,26 @@ def append_row(file: Any, number: int) -> None:
     data[number] = number
 
 
+def set_attribute_of_two_sizes(file: Any, number: int) -> None:
+    file["x"].attrs["a"] = np.arange(4000 if number % 2 else 3)
+
+
+def set_attribute_beside_a_huge_one(file: Any, number: int) -> None:
+    attributes = file["x"].attrs
+    if number == 0:
+        attributes.update({f"b{each}": each for each in range(10)})
+        attributes["huge"] = np.arange(12_000.0)
+    attributes["small"] = number
+
+
 GROWTH = {
     "B-tree of version 1": ("earliest", (None, 40), append_row),
     "extensible array": ("latest", (None, 40), append_row),
     "B-tree of version 2": ("latest", (None, None), append_row),
     "dense attributes": ("latest", (None, 40), lambda file, number: file["x"].attrs.__setitem__(f"a{number}", number)),
     "one attribute": ("earliest", (None, 40), lambda file, number: file["x"].attrs.__setitem__("a", number)),
+    "attribute of two sizes": ("latest", (None, 40), set_attribute_of_two_sizes),
+    "huge attribute": ("latest", (None, 40), set_attribute_beside_a_huge_one),
     "dense links": ("latest", (None, 40), lambda file, number: file.__setitem__(f"l{number}", h5py.SoftLink("/x"))),
 }
 
@@ -379,3 +394,40 @@ def test_many_sessions_do_not_grow_a_file(kind: str, tmp_path: Path) -> None:
     assert contents(ours) == contents(theirs)
     # Places that became too small stay behind: fewer bytes each time.
     assert ours.stat().st_size < 1.25 * theirs.stat().st_size + 4096
+
+
+def test_sessions_that_write_strings_leave_little_space(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("s", (5,), h5py.string_dtype(), chunks=(5,))
+    before = path.stat().st_size
+    for number in range(50):
+        with hyperchunk.open(path, "r+", sync="never") as file:
+            file["s"][number % 5] = f"text {number}"
+    assert path.stat().st_size < before + 50 * 4300
+    with h5py.File(path) as file:
+        assert file["s"].asstr()[...].tolist() == [f"text {number}" for number in range(45, 50)]
+
+
+def test_a_file_that_is_always_read_does_not_grow(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", data=np.zeros(1 << 16), chunks=(1 << 12,))
+    with hyperchunk.open(path, "r+", sync="never") as file:
+        data, stop = file["x"], threading.Event()
+
+        def read() -> None:
+            while not stop.is_set():
+                assert len(np.unique(data[: 1 << 12])) == 1
+
+        readers = [threading.Thread(target=read) for _ in range(2)]
+        for reader in readers:
+            reader.start()
+        for number in range(300):
+            data[: 1 << 12] = number
+            file.flush()
+        stop.set()
+        for reader in readers:
+            reader.join()
+    # 300 chunks have 9.8 MB.
+    assert path.stat().st_size < 2_500_000

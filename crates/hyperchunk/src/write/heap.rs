@@ -4,15 +4,20 @@ use super::sink::Sink;
 use super::space::Space;
 use crate::{Error, Result};
 use hyperchunk_format::encode::global_heap::Builder;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// Usual size of a collection in bytes; one with a single larger object has the size that it needs.
 pub(super) const COLLECTION_BYTES: usize = 64 << 10;
+/// Minimum size of a collection in bytes.
+const MIN_COLLECTION_BYTES: usize = 4 << 10;
 
 /// Allocator of heap objects, collection by collection.
 #[derive(Debug, Default)]
 pub(super) struct Heap {
     open: Mutex<Option<OpenCollection>>,
+    /// Number of collections.
+    count: AtomicU32,
 }
 
 /// The collection to which objects are added.
@@ -25,6 +30,15 @@ struct OpenCollection {
 }
 
 impl Heap {
+    /// Returns the usual size of the next collection. In an edit, where the rest of the last one is lost, the first are
+    /// small.
+    pub(super) fn usual_bytes(&self, is_edit: bool) -> usize {
+        match self.count.load(Ordering::Relaxed) {
+            count @ 0..=3 if is_edit => MIN_COLLECTION_BYTES << count,
+            _ => COLLECTION_BYTES,
+        }
+    }
+
     /// Stores an object; returns the collection's address and the object's number in it. New collections
     /// have `usual` bytes, at the address that `take` returns.
     pub(super) fn store(
@@ -45,6 +59,7 @@ impl Heap {
         let mut collection = Builder::new(needed.max(usual));
         let size = collection.size();
         let address = take(size as u64)?;
+        self.count.fetch_add(1, Ordering::Relaxed);
         let number =
             collection.add(bytes).ok_or_else(|| Error::limit("an object larger than its collection"))?;
         let fresh = OpenCollection { address, collection, is_written: false };

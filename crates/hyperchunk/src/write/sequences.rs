@@ -1,7 +1,7 @@
 //! Storing of strings, sequences and references in the heap.
 
 use super::Writer;
-use super::heap::{COLLECTION_BYTES, Heap};
+use super::heap::Heap;
 use super::options::FileLayout;
 use crate::{Error, Result};
 use hyperchunk_format::encode;
@@ -76,7 +76,7 @@ impl Writer {
     fn store_bytes(&self, bytes: &[u8], heap: &Heap) -> Result<(u64, u32)> {
         self.0.open()?;
         let in_front = std::ptr::eq(heap, &self.0.front_heap);
-        let usual = if in_front { SMALL_COLLECTION_BYTES } else { COLLECTION_BYTES };
+        let usual = if in_front { SMALL_COLLECTION_BYTES } else { heap.usual_bytes(self.0.edit.is_some()) };
         let take = |length| match in_front.then(|| self.0.take_front(length, false)).flatten() {
             Some(address) => Ok(address),
             None => {

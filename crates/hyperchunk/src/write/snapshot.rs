@@ -64,11 +64,11 @@ pub(super) type Snapshot = (u64, File, Arc<[u64]>);
 
 /// A read of the current state, during which no freed space is used again: other threads may write and commit.
 #[derive(Debug)]
-pub struct Reading(Writer);
+pub struct Reading(Writer, u64);
 
 impl Drop for Reading {
     fn drop(&mut self) {
-        self.0.0.space.read_ends();
+        self.0.0.space.read_ends(self.1);
     }
 }
 
@@ -76,8 +76,7 @@ impl Writer {
     /// Begins a read of the current state. Take it before the snapshot, and keep it until the read has ended.
     #[must_use]
     pub fn reading(&self) -> Reading {
-        self.0.space.read_begins();
-        Reading(self.clone())
+        Reading(self.clone(), self.0.space.read_begins())
     }
 
     /// Returns the current state of the file, for reading. It is valid until something is written, or until the end of a

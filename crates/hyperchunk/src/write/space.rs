@@ -26,7 +26,10 @@ pub(super) struct Space {
 /// Reads in flight, which may refer to freed space and to structures that are replaced in place.
 #[derive(Debug, Default)]
 struct Readers {
-    count: usize,
+    /// Number of reads in flight by the number of commits that were done when they began.
+    active: BTreeMap<u64, usize>,
+    /// Number of commits.
+    commits: u64,
     /// True while none may begin.
     excluded: bool,
 }
@@ -72,6 +75,8 @@ struct FreeList {
     by_length: BTreeSet<(u64, u64)>,
     /// Space that the last commit still uses: free after the next one.
     later: Vec<(u64, u64)>,
+    /// Space that reads in flight may refer to: free once those that began before a commit have ended.
+    read: Vec<(u64, (u64, u64))>,
 }
 
 impl Space {
@@ -182,26 +187,33 @@ impl Space {
         std::mem::take(&mut self.free.lock().unwrap_or_else(PoisonError::into_inner).later)
     }
 
-    /// Records that a read begins: space that is freed from now on is not used again until a commit that finds no
-    /// read. Waits while readers are excluded.
-    pub(super) fn read_begins(&self) {
+    /// Records that a read begins: space that is freed from now on is not used again until it has ended and a commit
+    /// follows. Waits while readers are excluded. Returns what the end of the read is told by.
+    pub(super) fn read_begins(&self) -> u64 {
         let mut readers = self.readers();
         while readers.excluded {
             readers = self.admitted.wait(readers).unwrap_or_else(PoisonError::into_inner);
         }
-        readers.count += 1;
+        let commits = readers.commits;
+        *readers.active.entry(commits).or_default() += 1;
+        commits
     }
 
     /// Records that a read has ended.
-    pub(super) fn read_ends(&self) {
+    pub(super) fn read_ends(&self, begun: u64) {
         let mut readers = self.readers();
-        readers.count = readers.count.saturating_sub(1);
+        if let Some(count) = readers.active.get_mut(&begun) {
+            *count -= 1;
+            if *count == 0 {
+                readers.active.remove(&begun);
+            }
+        }
     }
 
     /// Keeps reads from beginning, unless one is in flight.
     pub(super) fn exclude_readers(&self) -> Option<Exclusion<'_>> {
         let mut readers = self.readers();
-        if readers.count > 0 {
+        if !readers.active.is_empty() {
             return None;
         }
         readers.excluded = true;
@@ -210,18 +222,22 @@ impl Space {
     }
 
     fn is_read(&self) -> bool {
-        self.readers().count > 0
+        !self.readers().active.is_empty()
     }
 
-    /// Called when the commit is done: frees the space that was unused when it began, or keeps it for the next
-    /// commit while somebody reads.
+    /// Called when the commit is done: frees the space that was unused when it began, once no read refers to it.
     pub(super) fn committed(&self, unused: Vec<(u64, u64)>) {
+        let (commits, oldest) = {
+            let mut readers = self.readers();
+            readers.commits += 1;
+            (readers.commits, readers.active.keys().next().copied().unwrap_or(u64::MAX))
+        };
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.is_read() {
-            free.later.extend(unused);
-            return;
-        }
-        for (start, length) in unused {
+        free.read.extend(unused.into_iter().map(|piece| (commits, piece)));
+        let (freed, read) =
+            std::mem::take(&mut free.read).into_iter().partition(|(after, _)| *after <= oldest);
+        free.read = read;
+        for (_, (start, length)) in Vec::from(freed) {
             self.freed_end.fetch_max(start.saturating_add(length), Ordering::AcqRel);
             free.add(start, length);
             self.any_free.store(true, Ordering::Release);
@@ -279,17 +295,21 @@ mod tests {
         let space = Space::new(100, true, 0);
         let (first, _) = space.take(50, 1);
         space.take(50, 1);
-        space.read_begins();
+        let read = space.read_begins();
         space.give_back(first, 50, false);
         assert_ne!(space.take(50, 1).0, first, "it may be read still");
         let unused = space.commit_begins();
         space.committed(unused);
         assert_ne!(space.take(50, 1).0, first, "still");
-        space.read_ends();
+        // A read that began after the commit does not refer to it.
+        let later = space.read_begins();
+        space.read_ends(read);
         assert_ne!(space.take(50, 1).0, first, "free after the next commit");
         let unused = space.commit_begins();
         space.committed(unused);
         assert_eq!(space.take(50, 1).0, first);
+        space.read_ends(later);
+        assert!(!space.is_read());
     }
 
     #[test]
@@ -325,9 +345,9 @@ mod tests {
     #[test]
     fn test_readers_are_excluded_unless_one_reads() {
         let space = Space::new(100, true, 0);
-        space.read_begins();
+        let read = space.read_begins();
         assert!(space.exclude_readers().is_none());
-        space.read_ends();
+        space.read_ends(read);
         let excluded = space.exclude_readers().unwrap();
         std::thread::scope(|scope| {
             let reader = scope.spawn(|| space.read_begins());

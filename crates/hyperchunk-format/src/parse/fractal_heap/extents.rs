@@ -1,11 +1,15 @@
 //! Extents of the blocks of a fractal heap.
 
-use super::{CHECKSUM_BYTES, FractalHeap};
-use crate::{Error, Image, Result};
+use super::{CHECKSUM_BYTES, FractalHeap, NAME};
+use crate::parse::btree_v2::BTree;
+use crate::{Cursor, Error, Image, Result};
+
+/// Record type of huge objects without filters whose ids are numbers.
+const HUGE_OBJECTS: u8 = 1;
 
 impl<'a> FractalHeap<'a> {
-    /// Records the extents of the header and the blocks; none if the blocks are filtered. Huge objects and a list of
-    /// free space are left out.
+    /// Records the extents of the header, the blocks and the huge objects; none if they are filtered. A list of free
+    /// space is left out.
     ///
     /// # Errors
     /// Corrupt, Truncated; Need.
@@ -18,6 +22,16 @@ impl<'a> FractalHeap<'a> {
             Some(root) if self.root_rows == 0 => image.belongs(root.address, self.table.first_size()),
             Some(root) => self.record_indirect(image, root.address, 0, self.root_rows)?,
             None => {}
+        }
+        if let Some(address) = self.huge {
+            let sizes = image.sizes;
+            BTree::open(image, address, &[HUGE_OBJECTS])?.for_each(image, &mut |record| {
+                let mut cursor = Cursor::new(record, NAME, address);
+                if let Some(address) = cursor.address(sizes)? {
+                    image.belongs(address, cursor.length(sizes)?);
+                }
+                Ok(())
+            })?;
         }
         Ok(())
     }

@@ -3,6 +3,9 @@
 use hyperchunk_format::parse::extents::Extent;
 use std::collections::BTreeMap;
 
+/// Size up to which a place is taken whole, in bytes.
+const MAX_PADDED_BYTES: u64 = 64 << 10;
+
 /// The space that the structures of an object have, as far as a commit does not use it yet.
 #[derive(Debug, Default)]
 pub(super) struct OwnSpace(BTreeMap<u64, u64>);
@@ -24,15 +27,16 @@ impl OwnSpace {
         Self(merged.into_iter().collect())
     }
 
-    /// Takes the first place with `length` bytes.
+    /// Takes `length` bytes of the smallest place that has them.
     pub(super) fn take(&mut self, length: u64) -> Option<u64> {
         self.take_if(|size| (size >= length).then_some(length)).map(|(start, _)| start)
     }
 
-    /// Takes the first place for `length` bytes and padding of any size but 1 to `least` - 1. Returns its address, and
-    /// its size with the padding: all of the place, unless that is far too large.
+    /// Takes the smallest place for `length` bytes and padding of any size but 1 to `least` - 1. Returns its address,
+    /// and its size with the padding: all of the place, unless that is far too large. What is not taken is lost to
+    /// later sessions.
     pub(super) fn take_padded(&mut self, length: u64, least: u64) -> Option<Extent> {
-        let most = length.saturating_mul(2).saturating_add(256);
+        let most = length.saturating_mul(2).max(MAX_PADDED_BYTES);
         self.take_if(|size| {
             (size == length || size >= length + least)
                 .then_some(size)
@@ -40,10 +44,10 @@ impl OwnSpace {
         })
     }
 
-    /// Takes bytes of the first place for whose size a function returns how many.
+    /// Takes bytes of the smallest place for whose size a function returns how many.
     fn take_if(&mut self, count: impl Fn(u64) -> Option<u64>) -> Option<Extent> {
-        let found = self.0.iter().find_map(|(start, size)| Some((*start, *size, count(*size)?)));
-        let (start, size, taken) = found?;
+        let fitting = self.0.iter().filter_map(|(start, size)| Some((*size, *start, count(*size)?)));
+        let (size, start, taken) = fitting.min()?;
         self.0.remove(&start);
         if size > taken {
             self.0.insert(start + taken, size - taken);
@@ -68,6 +72,9 @@ mod tests {
         assert_eq!(own.take(11), None);
         assert_eq!(own.take(10), Some(300));
         assert_eq!(own.into_unused().count(), 0);
+        // The smallest that fits.
+        let mut own = OwnSpace::new([(0, 1000), (2000, 100), (3000, 100)].into_iter());
+        assert_eq!((own.take(100), own.take(100), own.take(100)), (Some(2000), Some(3000), Some(0)));
         // The same sizes get the same places.
         let blocks = [(40, 72), (112, 216), (1000, 512), (2000, 512)];
         let mut own = OwnSpace::new(blocks.into_iter());
@@ -82,8 +89,8 @@ mod tests {
         assert_eq!(own().take_padded(100, 4), Some((0, 100)));
         assert_eq!(own().take_padded(98, 4), None);
         assert_eq!(own().take_padded(96, 4), Some((0, 100)));
-        let mut large = OwnSpace::new([(0, 10_000)].into_iter());
+        let mut large = OwnSpace::new([(0, 100_000)].into_iter());
         assert_eq!(large.take_padded(100, 4), Some((0, 129)));
-        assert_eq!(large.into_unused().collect::<Vec<_>>(), [(129, 9871)]);
+        assert_eq!(large.into_unused().collect::<Vec<_>>(), [(129, 99_871)]);
     }
 }
