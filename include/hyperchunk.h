@@ -1,4 +1,4 @@
-/* Hyperchunk's writer of HDF5 files, for C. Any HDF5 library reads what it writes; none is needed to write.
+/* Hyperchunk's writer and editor of HDF5 files, for C. Any HDF5 library reads what it writes; none is needed to write.
  *
  * Numbers of objects are those of one process. All functions may be called from many threads at once, also for one dataset;
  * hc_close of a number must come after all else with it. What returns a number or a status returns -1 if it failed: then
@@ -71,6 +71,17 @@ const char *hc_error(void);
  * in builds with object stores also a URL such as s3://bucket/key, with credentials from the environment. */
 hc_id hc_create(const char *name, unsigned flags);
 
+/* Opens an existing local file for changes. Each hc_flush, and hc_close, is one commit: whatever ends in the middle of it, the
+ * file is in the state before or after it. */
+hc_id hc_open_rw(const char *name);
+
+/* Opens a dataset, or a group, of a file or group. `path` is from there, or from the root if it begins with a slash. */
+hc_id hc_open_dataset(hc_id parent, const char *path);
+hc_id hc_open_group(hc_id parent, const char *path);
+
+/* The number of a dataset's dimensions; their extents go to `dims`, which has room for `room` of them, unless it is NULL. */
+int hc_dims(hc_id dset, int room, uint64_t *dims);
+
 /* Makes what was written so far a whole file; `id` is the file or something in it. An object in a store is whole after the first. */
 int hc_flush(hc_id id);
 
@@ -78,7 +89,7 @@ int hc_flush(hc_id id);
  * a group or dataset: only the number ends. */
 int hc_close(hc_id id);
 
-/* Gives up a file that was neither flushed nor closed: nothing is left of it. */
+/* Gives up a file that was neither flushed nor closed: nothing is left of it. Of a file from hc_open_rw, what was not flushed. */
 int hc_discard(hc_id file);
 
 /* Makes a group in a file or group. `name` is one name, without slashes. */

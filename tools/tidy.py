@@ -20,7 +20,7 @@ MAY_USE = {
     "hyperchunk": {"hyperchunk-format", "hyperchunk-net"},
     "hyperchunk-store": {"hyperchunk", "hyperchunk-format"},
     "hyperchunk-arrow": {"hyperchunk", "hyperchunk-store"},
-    "hyperchunk-c": {"hyperchunk", "hyperchunk-h5abi", "hyperchunk-udf"},
+    "hyperchunk-c": {"hyperchunk", "hyperchunk-live", "hyperchunk-udf"},
     "hyperchunk-cuda": {"hyperchunk-format"},
     "hyperchunk-cuda-fake": set(),
     "hyperchunk-live": {"hyperchunk", "hyperchunk-expression", "hyperchunk-store", "hyperchunk-udf"},

@@ -1,7 +1,6 @@
 """Entry point of the ``hyperchunk`` command.
 
-The command is implemented in Rust; this passes it h5py's libhdf5, and the filter folder that netCDF4 would put on the
-path.
+The command is implemented in Rust; this passes it the filter folder that netCDF4 would put on the path.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import os
 import signal
 import sys
 
-from hyperchunk import _core, _libhdf5, plugins
+from hyperchunk import _core, plugins
 
 
 def main() -> None:
@@ -20,7 +19,7 @@ def main() -> None:
         if path:
             os.environ["HDF5_PLUGIN_PATH"] = ":".join(path)
     try:
-        sys.exit(_core.run_command(["hyperchunk", *sys.argv[1:]], _libhdf5.of_h5py()))
+        sys.exit(_core.run_command(["hyperchunk", *sys.argv[1:]]))
     except KeyboardInterrupt:
         # The shell's exit status for a program ended by Ctrl-C.
         sys.exit(128 + signal.SIGINT)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from hyperchunk import _core, _libhdf5
+from hyperchunk import _core
 from hyperchunk.exceptions import KeyFileError
 
 __all__ = ["ImportedProfile", "Key", "add", "import_profile", "ls", "move", "profiles", "revoke", "rm"]
@@ -91,8 +91,7 @@ def add(key: Path, profile: str, *, name: str | None = None, even_if_revoked: bo
     Example:
         >>> hyperchunk.trust.add("colleague.pub", "default", name="lab")  # doctest: +SKIP
     """
-    with _libhdf5.exclusive():
-        return Key(*_core.trust_add(os.fspath(key), profile, name, even_if_revoked, _libhdf5.of_h5py()))
+    return Key(*_core.trust_add(os.fspath(key), profile, name, even_if_revoked))
 
 
 def move(fingerprint: str, profile: str) -> Key:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from hyperchunk import _core, _libhdf5
+from hyperchunk import _core
 from hyperchunk._printable import printable
 from hyperchunk.exceptions import NotFoundError
 from hyperchunk.typing import PathLike
@@ -134,27 +134,24 @@ def attach(
         raise TypeError("attach takes either a source or an expression=")
     descriptions = [outputs] if isinstance(outputs, str) else list(outputs)
     shape = chunks if chunks is None or isinstance(chunks, str) else "x".join(str(int(n)) for n in chunks)
-    library = _libhdf5.of_h5py()
-    with _libhdf5.exclusive():
-        records = _core.attach(
-            os.fspath(file),
-            None if source is None else os.fspath(source),
-            expression,
-            backend,
-            list(inputs),
-            descriptions,
-            shape,
-            [halo] if isinstance(halo, int) else [int(n) for n in halo],
-            maxshape
-            if maxshape is None or isinstance(maxshape, str)
-            else "x".join("*" if n is None else str(int(n)) for n in maxshape),
-            None if seed is None else operator.index(seed),
-            list((attrs or {}).items()),
-            overwrite,
-            unsigned,
-            dry_run,
-            library,
-        )
+    records = _core.attach(
+        os.fspath(file),
+        None if source is None else os.fspath(source),
+        expression,
+        backend,
+        list(inputs),
+        descriptions,
+        shape,
+        [halo] if isinstance(halo, int) else [int(n) for n in halo],
+        maxshape
+        if maxshape is None or isinstance(maxshape, str)
+        else "x".join("*" if n is None else str(int(n)) for n in maxshape),
+        None if seed is None else operator.index(seed),
+        list((attrs or {}).items()),
+        overwrite,
+        unsigned,
+        dry_run,
+    )
     return [json.loads(record) for record in records]
 
 
@@ -170,9 +167,7 @@ def ls(file: Path) -> list[LiveDataset]:
         >>> hyperchunk.udf.ls("plain.h5")
         []
     """
-    library = _libhdf5.of_h5py()
-    with _libhdf5.exclusive():
-        rows = _core.list_live(os.fspath(file), library)
+    rows = _core.list_live(os.fspath(file))
     return [_row(*row) for row in rows]
 
 
@@ -219,9 +214,7 @@ def extend(file: Path, dataset: str, to: Sequence[int] | None = None) -> tuple[i
         >>> hyperchunk.udf.extend("scene.h5", "NDVI")  # doctest: +SKIP
         (5000, 4000)
     """
-    library = _libhdf5.of_h5py()
-    with _libhdf5.exclusive():
-        return tuple(_core.extend(os.fspath(file), dataset, None if to is None else [int(n) for n in to], library))
+    return tuple(_core.extend(os.fspath(file), dataset, None if to is None else [int(n) for n in to]))
 
 
 def rm(file: Path, dataset: str) -> None:
@@ -233,9 +226,7 @@ def rm(file: Path, dataset: str) -> None:
     Example:
         >>> hyperchunk.udf.rm("scene.h5", "NDVI")  # doctest: +SKIP
     """
-    library = _libhdf5.of_h5py()
-    with _libhdf5.exclusive():
-        _core.remove(os.fspath(file), dataset, library)
+    _core.remove(os.fspath(file), dataset)
 
 
 def verify(file: Path, dataset: str | None = None) -> list[Verdict]:
@@ -250,9 +241,7 @@ def verify(file: Path, dataset: str | None = None) -> list[Verdict]:
         >>> [verdict.runs for verdict in hyperchunk.udf.verify("scene.h5")]  # doctest: +SKIP
         [True]
     """
-    library = _libhdf5.of_h5py()
-    with _libhdf5.exclusive():
-        rows = _core.verify_live(os.fspath(file), None if dataset is None else "/" + dataset.lstrip("/"), library)
+    rows = _core.verify_live(os.fspath(file), None if dataset is None else "/" + dataset.lstrip("/"))
     return [Verdict(*row) for row in rows]
 
 
@@ -266,9 +255,7 @@ def explain(file: Path, dataset: str) -> str:
     Example:
         >>> print(hyperchunk.udf.explain("scene.h5", "NDVI"))  # doctest: +SKIP
     """
-    library = _libhdf5.of_h5py()
-    with _libhdf5.exclusive():
-        return _core.explain_live(os.fspath(file), "/" + dataset.lstrip("/"), library)
+    return _core.explain_live(os.fspath(file), "/" + dataset.lstrip("/"))
 
 
 def rebuild(file: Path, dataset: str, *, take_over: bool = False) -> Record:
@@ -285,9 +272,7 @@ def rebuild(file: Path, dataset: str, *, take_over: bool = False) -> Record:
     Example:
         >>> hyperchunk.udf.rebuild("scene.h5", "NDVI", take_over=True)  # doctest: +SKIP
     """
-    library = _libhdf5.of_h5py()
-    with _libhdf5.exclusive():
-        record = _core.rebuild_live(os.fspath(file), "/" + dataset.lstrip("/"), take_over, library)
+    record = _core.rebuild_live(os.fspath(file), "/" + dataset.lstrip("/"), take_over)
     return _record(record)
 
 
@@ -303,9 +288,7 @@ def convert(file: Path, dataset: str, *, dry_run: bool = False) -> list[Record]:
     Example:
         >>> hyperchunk.udf.convert("old.h5", "NDVI", dry_run=True)  # doctest: +SKIP
     """
-    library = _libhdf5.of_h5py()
-    with _libhdf5.exclusive():
-        records = _core.convert_live(os.fspath(file), "/" + dataset.lstrip("/"), dry_run, library)
+    records = _core.convert_live(os.fspath(file), "/" + dataset.lstrip("/"), dry_run)
     return [_record(record) for record in records]
 
 

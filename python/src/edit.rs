@@ -1,8 +1,9 @@
 //! Attaches, lists and verifies live datasets, and converts errors to exceptions.
 
-use hyperchunk_h5abi::{Error, ErrorKind, Library, edit};
+use hyperchunk_live::edit;
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::chunking;
+use hyperchunk_udf::error::{Error, ErrorKind};
 use pyo3::prelude::*;
 use std::path::PathBuf;
 
@@ -63,7 +64,7 @@ impl From<Value> for edit::Value {
 }
 
 #[pyfunction]
-#[pyo3(signature = (file, source, expression, backend, inputs, outputs, chunks, halo, maxshape, seed, attributes, overwrite, unsigned, dry_run, libhdf5))]
+#[pyo3(signature = (file, source, expression, backend, inputs, outputs, chunks, halo, maxshape, seed, attributes, overwrite, unsigned, dry_run))]
 #[expect(clippy::too_many_arguments, reason = "the keyword arguments of hyperchunk.udf.attach")]
 fn attach(
     py: Python<'_>,
@@ -81,7 +82,6 @@ fn attach(
     overwrite: bool,
     unsigned: bool,
     dry_run: bool,
-    #[pyo3(from_py_with = crate::paths::optional)] libhdf5: Option<PathBuf>,
 ) -> PyResult<Vec<String>> {
     py.detach(|| {
         let growth = chunking::growth(maxshape.as_deref())?;
@@ -109,7 +109,7 @@ fn attach(
             (None, Some(path)) => edit::Program::File(path),
             (None, None) => return Err(Error::new(ErrorKind::Syntax, "give a source, or an expression")),
         };
-        let attached = edit::attach(Library::load(libhdf5.as_deref())?, &file, program, &outputs, &options)?;
+        let attached = edit::attach(&file, program, &outputs, &options)?;
         Ok(attached.into_iter().map(|a| a.json).collect())
     })
     .map_err(|e: Error| to_python(py, &e))
@@ -119,14 +119,8 @@ fn attach(
 type Row = (String, String, u64, Option<String>, Option<String>, Option<String>);
 
 #[pyfunction]
-fn list_live(
-    py: Python<'_>,
-    #[pyo3(from_py_with = crate::paths::path)] file: PathBuf,
-    #[pyo3(from_py_with = crate::paths::optional)] libhdf5: Option<PathBuf>,
-) -> PyResult<Vec<Row>> {
-    let entries = py
-        .detach(|| edit::list(Library::load(libhdf5.as_deref())?, &file))
-        .map_err(|e: Error| to_python(py, &e))?;
+fn list_live(py: Python<'_>, #[pyo3(from_py_with = crate::paths::path)] file: PathBuf) -> PyResult<Vec<Row>> {
+    let entries = py.detach(|| edit::list(&file)).map_err(|e: Error| to_python(py, &e))?;
     Ok(entries
         .into_iter()
         .map(|e| {
@@ -143,9 +137,8 @@ fn extend(
     #[pyo3(from_py_with = crate::paths::path)] file: PathBuf,
     dataset: String,
     to: Option<Vec<u64>>,
-    #[pyo3(from_py_with = crate::paths::optional)] libhdf5: Option<PathBuf>,
 ) -> PyResult<Vec<u64>> {
-    py.detach(|| edit::extend(Library::load(libhdf5.as_deref())?, &file, &dataset, to.as_deref()))
+    py.detach(|| edit::extend(&file, &dataset, to.as_deref()))
         .map(|extended| extended.dims)
         .map_err(|e: Error| to_python(py, &e))
 }
@@ -155,10 +148,8 @@ fn remove(
     py: Python<'_>,
     #[pyo3(from_py_with = crate::paths::path)] file: PathBuf,
     dataset: String,
-    #[pyo3(from_py_with = crate::paths::optional)] libhdf5: Option<PathBuf>,
 ) -> PyResult<()> {
-    py.detach(|| edit::remove(Library::load(libhdf5.as_deref())?, &file, &dataset))
-        .map_err(|e: Error| to_python(py, &e))
+    py.detach(|| edit::remove(&file, &dataset)).map_err(|e: Error| to_python(py, &e))
 }
 
 /// `(path, signer or None, chunks or None, profile or None, sandbox or None, error or None)` of a
@@ -170,16 +161,14 @@ fn verify_live(
     py: Python<'_>,
     #[pyo3(from_py_with = crate::paths::path)] file: PathBuf,
     dataset: Option<String>,
-    #[pyo3(from_py_with = crate::paths::optional)] libhdf5: Option<PathBuf>,
 ) -> PyResult<Vec<Verdict>> {
     let check = || -> Result<Vec<Verdict>, Error> {
-        let library = Library::load(libhdf5.as_deref())?;
         let entries = match &dataset {
-            Some(dataset) => vec![edit::find(library, &file, dataset)?],
-            None => edit::list(library, &file)?,
+            Some(dataset) => vec![edit::find(&file, dataset)?],
+            None => edit::list(&file)?,
         };
         let verdict = |entry: edit::Entry| {
-            let checked = edit::check(library, &file, &entry);
+            let checked = edit::check(&file, &entry);
             let (profile, sandbox, why) = match checked.runs {
                 Ok((profile, sandbox)) => (Some(profile.name), Some(sandbox), None),
                 Err(error) => {
@@ -199,10 +188,8 @@ fn explain_live(
     py: Python<'_>,
     #[pyo3(from_py_with = crate::paths::path)] file: PathBuf,
     dataset: String,
-    #[pyo3(from_py_with = crate::paths::optional)] libhdf5: Option<PathBuf>,
 ) -> PyResult<String> {
-    py.detach(|| hyperchunk_cli::explanation(Library::load(libhdf5.as_deref())?, &file, &dataset))
-        .map_err(|e| to_python(py, &e))
+    py.detach(|| hyperchunk_cli::explanation(&file, &dataset)).map_err(|e| to_python(py, &e))
 }
 
 #[pyfunction]
@@ -211,11 +198,8 @@ fn rebuild_live(
     #[pyo3(from_py_with = crate::paths::path)] file: PathBuf,
     dataset: String,
     take_over: bool,
-    #[pyo3(from_py_with = crate::paths::optional)] libhdf5: Option<PathBuf>,
 ) -> PyResult<String> {
-    py.detach(|| edit::rebuild(Library::load(libhdf5.as_deref())?, &file, &dataset, take_over))
-        .map(|one| one.json)
-        .map_err(|e| to_python(py, &e))
+    py.detach(|| edit::rebuild(&file, &dataset, take_over)).map(|one| one.json).map_err(|e| to_python(py, &e))
 }
 
 #[pyfunction]
@@ -224,10 +208,9 @@ fn convert_live(
     #[pyo3(from_py_with = crate::paths::path)] file: PathBuf,
     dataset: String,
     dry_run: bool,
-    #[pyo3(from_py_with = crate::paths::optional)] libhdf5: Option<PathBuf>,
 ) -> PyResult<Vec<String>> {
     let options = edit::Options { dry_run, ..edit::Options::default() };
-    py.detach(|| edit::convert(Library::load(libhdf5.as_deref())?, &file, &dataset, &options))
+    py.detach(|| edit::convert(&file, &dataset, &options))
         .map(|all| all.into_iter().map(|one| one.json).collect())
         .map_err(|e| to_python(py, &e))
 }

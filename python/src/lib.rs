@@ -39,13 +39,8 @@ use std::path::PathBuf;
 
 /// Runs the `hyperchunk` command; returns its exit status.
 #[pyfunction]
-#[pyo3(signature = (arguments, libhdf5=None))]
-fn run_command(
-    py: Python<'_>,
-    arguments: Vec<OsString>,
-    #[pyo3(from_py_with = paths::optional)] libhdf5: Option<PathBuf>,
-) -> PyResult<i32> {
-    errors::command(|| py.detach(|| hyperchunk_cli::run(arguments, libhdf5)))
+fn run_command(py: Python<'_>, arguments: Vec<OsString>) -> PyResult<i32> {
+    errors::command(|| py.detach(|| hyperchunk_cli::run(arguments)))
 }
 
 /// Puts `folder` first in the plugin search path of each libhdf5 of this process; returns the

@@ -1,7 +1,8 @@
 //! Keys and profiles, for `hyperchunk.trust`.
 
 use crate::edit::to_python;
-use hyperchunk_h5abi::{Error, Library, edit};
+use hyperchunk_live::edit;
+use hyperchunk_udf::error::Error;
 use hyperchunk_udf::keys;
 use hyperchunk_udf::profile::{self, Profile};
 use hyperchunk_udf::signature::Fingerprint;
@@ -60,10 +61,9 @@ fn trust_add(
     profile: String,
     name: Option<String>,
     even_if_revoked: bool,
-    #[pyo3(from_py_with = crate::paths::optional)] libhdf5: Option<PathBuf>,
 ) -> PyResult<Key> {
     let put = || -> Result<_, Error> {
-        let mut listed = edit::named_key(&key, &profile, || Library::load(libhdf5.as_deref()))?;
+        let mut listed = edit::named_key(&key, &profile)?;
         if let Some(name) = name {
             listed.name = name;
         }

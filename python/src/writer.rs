@@ -193,6 +193,21 @@ impl Writer {
         self.run(py, write::Writer::close)
     }
 
+    /// Begins a transaction: the changes until its end are one commit, or undone.
+    fn begin(&self, py: Python<'_>) -> PyResult<()> {
+        self.run(py, write::Writer::begin)
+    }
+
+    /// Commits the transaction.
+    fn end(&self, py: Python<'_>) -> PyResult<()> {
+        self.run(py, write::Writer::end)
+    }
+
+    /// Undoes the transaction.
+    fn rollback(&self, py: Python<'_>) -> PyResult<()> {
+        self.run(py, write::Writer::rollback)
+    }
+
     /// Sets whether the root group tracks the creation order of links and attributes.
     fn track_root_order(&self, py: Python<'_>, track: bool) -> PyResult<()> {
         self.run(py, |file| file.track_root_order(track))

@@ -27,6 +27,10 @@ EXTENTS = ctypes.POINTER(ctypes.c_uint64)
 SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "hc_error": (TEXT, []),
     "hc_create": (ID, [TEXT, ctypes.c_uint]),
+    "hc_open_rw": (ID, [TEXT]),
+    "hc_open_dataset": (ID, [ID, TEXT]),
+    "hc_open_group": (ID, [ID, TEXT]),
+    "hc_dims": (INT, [ID, INT, EXTENTS]),
     "hc_flush": (INT, [ID]),
     "hc_close": (INT, [ID]),
     "hc_discard": (INT, [ID]),
@@ -216,3 +220,99 @@ def test_many_threads_write_chunks(c: ctypes.CDLL, tmp_path: Path) -> None:
     assert c.hc_close(file) == 0
     with h5py.File(path) as written:
         np.testing.assert_array_equal(written["d"][...], rows)
+
+
+# --- Existing files ---
+
+
+@pytest.fixture
+def existing(tmp_path: Path) -> Path:
+    path = tmp_path / "existing.h5"
+    with h5py.File(path, "w") as file:
+        frames = file.create_dataset(
+            "detector/frames",
+            data=np.arange(200, dtype="<i4").reshape(2, 10, 10),
+            chunks=(1, 10, 10),
+            maxshape=(None, 10, 10),
+            compression="gzip",
+        )
+        frames.attrs["units"] = "counts"
+        file["plain"] = np.arange(10.0)
+        file["soft"] = h5py.SoftLink("/detector/frames")
+        file["external"] = h5py.ExternalLink("other.h5", "/x")
+    return path
+
+
+def write_chunk(c: ctypes.CDLL, dset: int, offset: tuple[int, ...], data: bytes, mask: int = 0) -> int:
+    return int(c.hc_write_chunk(dset, 0, mask, extents(*offset), len(data), data))
+
+
+def test_chunks_of_an_existing_dataset_are_replaced(c: ctypes.CDLL, existing: Path) -> None:
+    """By smaller and larger ones, and by one without filters; and the dataset grows."""
+    random = np.random.default_rng(3).integers(2**30, size=(10, 10), dtype="<i4")
+    zeros = np.zeros((10, 10), "<i4")
+    file = c.hc_open_rw(str(existing).encode())
+    assert file > 0, c.hc_error()
+    group = c.hc_open_group(file, b"detector")
+    frames = c.hc_open_dataset(group, b"frames")
+    dims = extents(0, 0, 0)
+    assert c.hc_dims(frames, 3, dims) == 3
+    assert list(dims) == [2, 10, 10]
+    assert write_chunk(c, frames, (0, 0, 0), zlib.compress(zeros.tobytes())) == 0
+    assert write_chunk(c, frames, (1, 0, 0), zlib.compress(random.tobytes())) == 0
+    assert c.hc_flush(file) == 0
+    assert write_chunk(c, frames, (0, 0, 0), random.tobytes(), mask=1) == 0
+    assert c.hc_resize(frames, extents(4, 10, 10)) == 0
+    assert write_chunk(c, frames, (3, 0, 0), zlib.compress((random + 1).tobytes())) == 0
+    # Chunks that were there before, and those that are not written yet, are read back.
+    room, mask = ctypes.c_size_t(0), ctypes.c_uint32(7)
+    assert c.hc_read_chunk(frames, 0, extents(0, 0, 0), mask, None, room) == 0
+    assert (room.value, mask.value) == (400, 1)
+    assert c.hc_set_numbers(frames, b"scale", FLOAT64, 0, np.array([2.5]).tobytes()) == 0
+    added = c.hc_create_dataset(group, b"added", INT32, 1, extents(3), None, None, 0, NOT_DEFLATED)
+    assert c.hc_write(added, INT32, np.array([1, 2, 3], "<i4").tobytes()) == 0
+    assert c.hc_close(file) == 0
+    with h5py.File(existing) as read:
+        found = read["detector/frames"]
+        assert found.shape == (4, 10, 10)
+        np.testing.assert_array_equal(found[()], [random, random, zeros, random + 1])
+        assert found.id.read_direct_chunk((0, 0, 0)) == (1, random.tobytes())
+        assert dict(found.attrs) == {"units": "counts", "scale": 2.5}
+        assert list(read["detector/added"]) == [1, 2, 3]
+        assert list(read["plain"]) == list(range(10))
+
+
+def test_discarded_edit_changes_nothing(c: ctypes.CDLL, existing: Path) -> None:
+    before = existing.read_bytes()
+    file = c.hc_open_rw(str(existing).encode())
+    frames = c.hc_open_dataset(file, b"/soft")
+    assert write_chunk(c, frames, (0, 0, 0), b"x" * 5000) == 0
+    assert c.hc_write(c.hc_open_dataset(file, b"plain"), FLOAT64, np.zeros(10).tobytes()) == 0
+    assert c.hc_discard(file) == 0
+    assert existing.read_bytes() == before
+    assert not existing.with_name("existing.h5.redo").exists()
+
+
+def test_edits_that_fail(c: ctypes.CDLL, existing: Path) -> None:
+    def fails(result: int, why: str) -> None:
+        assert result == -1
+        assert why in c.hc_error().decode()
+
+    fails(c.hc_open_rw(str(existing.with_name("none.h5")).encode()), "none.h5")
+    fails(c.hc_open_rw(b"s3://bucket/a.h5"), "expected a local file, got a URL")
+    file = c.hc_open_rw(str(existing).encode())
+    fails(c.hc_open_rw(str(existing).encode()), "edits it already")
+    fails(c.hc_open_dataset(file, b"/detector/none"), "none")
+    fails(c.hc_open_dataset(file, b"/external"), "other.h5")
+    fails(c.hc_open_group(file, b"/plain"), "no group")
+    assert c.hc_open_dataset(file, b"/detector") == -1
+    frames, plain = c.hc_open_dataset(file, b"/detector/frames"), c.hc_open_dataset(file, b"/plain")
+    fails(write_chunk(c, frames, (0, 1, 0), b"x"), "chunks begin at multiples")
+    fails(write_chunk(c, frames, (2, 0, 0), b"x"), "beyond the extent")
+    fails(write_chunk(c, plain, (0,), b"x"), "not stored in chunks")
+    fails(c.hc_dims(frames, 2, extents(0, 0)), "room for 2 extents of 3")
+    assert c.hc_dims(frames, 0, None) == 3
+    fails(c.hc_create_group(file, b"plain"), "exists")
+    assert c.hc_close(file) == 0
+    with h5py.File(existing) as read:
+        assert read["detector/frames"].shape == (2, 10, 10)

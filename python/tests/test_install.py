@@ -24,12 +24,28 @@ assert (home / "connector" / "libhyperchunk_vol.so").is_file()
 assert not (home / "plugins" / "libhyperchunk_vol.so").exists()
 assert os.access(home / "libexec" / "hyperchunk-udf-worker", os.X_OK)
 assert (home / "py.typed").is_file()
+with hyperchunk.open("a.h5", "w") as file:
+    file["a"] = [1.0, 2.0]
+hyperchunk.udf.attach("a.h5", expression="a + 1", outputs=["b"], unsigned=True)
+with hyperchunk.open("a.h5") as file:
+    assert list(file["b"]) == [2, 3]
+try:
+    import h5py
+except ImportError:
+    print(home)
+else:
+    raise SystemExit("h5py was installed with the package")
+"""
+WITH_H5PY = """
+import hyperchunk
+
 hyperchunk.plugins.enable()
 
 import h5py.h5z
 
 assert h5py.h5z.filter_avail(31300)
-print(home)
+with h5py.File("a.h5") as file:
+    assert list(file["b"]) == [2, 3]
 """
 
 
@@ -51,6 +67,8 @@ def test_pip_install_in_an_empty_environment(tmp_path: Path) -> None:
     home = run(bin_dir / "python", "-c", PROBE, cwd=tmp_path)
     assert home.startswith(str(tmp_path)), "the installed package was shadowed by another"
     assert "hyperchunk" in run(bin_dir / "hyperchunk", "--help", cwd=tmp_path)
+    run(bin_dir / "python", "-m", "pip", "install", "--disable-pip-version-check", "h5py", cwd=tmp_path)
+    run(bin_dir / "python", "-c", WITH_H5PY, cwd=tmp_path)
 
 
 @pytest.mark.slow

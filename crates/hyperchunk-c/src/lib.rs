@@ -13,9 +13,11 @@ use guard::guard;
 use handles::Handle;
 use hyperchunk::codec;
 use hyperchunk::io::RemoteOptions;
-use hyperchunk::model::{Attribute, CharacterSet, Class, Dataspace, Datatype, Name, StringPadding};
+use hyperchunk::model::{
+    Attribute, CharacterSet, Class, Dataspace, Datatype, Name, ObjectKind, StringPadding,
+};
 use hyperchunk::select::Selection;
-use hyperchunk::write::{CreateOptions, DatasetOptions, NewLayout, Writer};
+use hyperchunk::write::{CreateOptions, DatasetOptions, NewLayout, NodeId, Target, Writer};
 use hyperchunk::{Error, Result};
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
@@ -56,6 +58,92 @@ pub unsafe extern "C" fn hc_create(name: *const c_char, flags: c_uint) -> i64 {
         options.replace = flags & EXCLUSIVE == 0;
         let name = std::str::from_utf8(name).map_err(|_| Error::invalid("a file name that is not UTF-8"))?;
         Writer::create_url(name, &options, &RemoteOptions::default()).map(|file| Handle::File(file).open())
+    })
+}
+
+/// Opens an existing file for changes.
+///
+/// # Safety
+/// `name` is a string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hc_open_rw(name: *const c_char) -> i64 {
+    guard(|| {
+        // SAFETY: the program's promise.
+        let name = unsafe { foreign::text(name, "the name") }?;
+        let name = std::str::from_utf8(name).map_err(|_| Error::invalid("a file name that is not UTF-8"))?;
+        let path = hyperchunk::io::local_path(name);
+        let path = path.ok_or_else(|| {
+            Error::unsupported(format!("cannot edit {name}: expected a local file, got a URL"))
+        })?;
+        Writer::edit(path, &CreateOptions::default()).map(|file| Handle::File(file).open())
+    })
+}
+
+/// Opens a dataset of a file or group by its path.
+///
+/// # Safety
+/// `path` is a string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hc_open_dataset(parent: i64, path: *const c_char) -> i64 {
+    guard(|| {
+        let parent = Handle::get(parent)?;
+        // SAFETY: the program's promise.
+        let (file, id) = unsafe { existing(&parent, path) }?;
+        Ok(Handle::Dataset(file.clone(), file.dataset(id)?).open())
+    })
+}
+
+/// Opens a group of a file or group by its path.
+///
+/// # Safety
+/// `path` is a string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hc_open_group(parent: i64, path: *const c_char) -> i64 {
+    guard(|| {
+        let parent = Handle::get(parent)?;
+        // SAFETY: the program's promise.
+        let (file, id) = unsafe { existing(&parent, path) }?;
+        if file.kind(id)? != ObjectKind::Group {
+            return Err(Error::invalid("it is no group"));
+        }
+        Ok(Handle::Group(file.clone(), id).open())
+    })
+}
+
+/// Returns the object at a path.
+///
+/// # Safety
+/// As [`foreign::text`].
+unsafe fn existing(parent: &Handle, path: *const c_char) -> Result<(Writer, NodeId)> {
+    // SAFETY: the caller's promise.
+    let path = unsafe { foreign::text(path, "the path") }?;
+    match parent.file().resolve(parent.node(), path)? {
+        Target::Here(id) => Ok((parent.file().clone(), id)),
+        Target::Elsewhere { file, .. } => {
+            Err(Error::unsupported(format!("the path leads to another file, {file}: open that file")))
+        }
+    }
+}
+
+/// Returns the number of a dataset's dimensions, and its extent.
+///
+/// # Safety
+/// `dims` is NULL or has room for `room` values.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hc_dims(dset: i64, room: c_int, dims: *mut u64) -> c_int {
+    guard(|| {
+        let found = Handle::dataset(dset)?.dims();
+        let count = c_int::try_from(found.len()).map_err(|_| Error::limit("more dimensions than an int"))?;
+        if !dims.is_null() {
+            if room < count {
+                return Err(Error::invalid(format!("room for {room} extents of {count}")));
+            }
+            for (number, dim) in found.iter().enumerate() {
+                // SAFETY: there is room for all of them.
+                unsafe { foreign::write_out(dims.add(number), *dim) };
+            }
+        }
+        Ok(count)
     })
 }
 

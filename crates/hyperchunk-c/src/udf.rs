@@ -2,8 +2,7 @@
 //! dataset of ours.
 
 use crate::foreign;
-use hyperchunk_h5abi::library::loaded;
-use hyperchunk_h5abi::{Library, edit};
+use hyperchunk_live::edit;
 use hyperchunk_udf::host::{Programs, set_package_dir};
 use hyperchunk_udf::keys;
 use hyperchunk_udf::spec::OutputSpec;
@@ -12,7 +11,7 @@ use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, Once, PoisonError};
+use std::sync::Once;
 
 /// The settings of a program for a function and a file.
 #[allow(missing_debug_implementations, reason = "the program has it as a pointer")]
@@ -26,9 +25,6 @@ pub struct Context {
 }
 
 type Reason = Box<dyn std::error::Error>;
-
-/// libhdf5 may not be thread-safe.
-static ALONE: Mutex<()> = Mutex::new(());
 
 /// Makes a context for a file, with a function or without one.
 ///
@@ -162,8 +158,7 @@ pub unsafe extern "C" fn libudf_get_metadata(
             let dataset = text(dataset, "the dataset")?;
             let room = foreign::required_array(size.cast_const(), 1, "size")?.first().copied().unwrap_or(0);
             let path = format!("/{}", dataset.trim_start_matches('/'));
-            let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-            let entry = edit::find(library()?, &ctx.file, &path)?;
+            let entry = edit::find(&ctx.file, &path)?;
             if let Some(error) = entry.error() {
                 return Err(error.clone().into());
             }
@@ -199,20 +194,11 @@ pub unsafe extern "C" fn libudf_get_error(buf: *mut c_char, size: usize, ctx: *m
 impl Context {
     fn attach(&self, dry_run: bool) -> Result<Vec<edit::AttachedDataset>, Reason> {
         let Some(source) = &self.source else { return Err("no function was named".into()) };
-        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         find_package();
         make_key()?;
         let options = edit::Options { overwrite: self.overwrite, dry_run, ..edit::Options::default() };
         let program = edit::Program::File(source);
-        Ok(edit::attach(library()?, &self.file, program, &self.outputs, &options)?)
-    }
-}
-
-/// Returns the libhdf5 of the program, or the system's.
-fn library() -> Result<&'static Library, Reason> {
-    match loaded().first() {
-        Some(library) => Ok(library),
-        None => Ok(Library::load(None)?),
+        Ok(edit::attach(&self.file, program, &self.outputs, &options)?)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::Outcome;
 use crate::udf::shape;
-use hyperchunk_h5abi::{Library, edit};
+use hyperchunk_live::edit;
 use hyperchunk_udf::escape::{escape, escape_lines};
 use hyperchunk_udf::legacy::{LegacyDataset, Signer};
 use serde_json::{Value, json};
@@ -81,13 +81,7 @@ pub(crate) fn origin(legacy: &LegacyDataset) -> String {
     }
 }
 
-pub(crate) fn explain(
-    out: &mut String,
-    library: &'static Library,
-    file: &Path,
-    entry: &edit::Entry,
-    legacy: &LegacyDataset,
-) {
+pub(crate) fn explain(out: &mut String, file: &Path, entry: &edit::Entry, legacy: &LegacyDataset) {
     put!(out, "{}:{}", escape(&file.display().to_string(), 300), escape(&entry.path, 300));
     put!(
         out,
@@ -103,7 +97,7 @@ pub(crate) fn explain(
         out,
         "  Compiled forms can do what native code can, so they run only for signers in profiles that run C++."
     );
-    match edit::runs_here(library, file, entry) {
+    match edit::runs_here(file, entry) {
         Ok((profile, layers)) => {
             let list: Vec<_> = legacy.inputs.iter().map(|name| escape(name, 80)).collect();
             let seen = if list.is_empty() { "no data of the file".to_owned() } else { list.join(", ") };
@@ -124,11 +118,11 @@ pub(crate) fn explain(
     }
 }
 
-pub(crate) fn convert(library: &'static Library, target: &str, dry_run: bool) -> Outcome {
+pub(crate) fn convert(target: &str, dry_run: bool) -> Outcome {
     let (file, names) = match edit::split_target(target) {
         Ok((file, dataset)) => (file, vec![dataset.to_owned()]),
         Err(_) => {
-            let entries = edit::list(library, Path::new(target))?;
+            let entries = edit::list(Path::new(target))?;
             (target, entries.into_iter().filter(|e| e.legacy.is_some()).map(|e| e.path).collect())
         }
     };
@@ -142,7 +136,7 @@ pub(crate) fn convert(library: &'static Library, target: &str, dry_run: bool) ->
         if done.contains(name) {
             continue;
         }
-        match edit::convert(library, file, name, &options) {
+        match edit::convert(file, name, &options) {
             Ok(attached) => {
                 for one in attached {
                     say!("{}", crate::udf::describe_attached(&one, dry_run));

@@ -23,6 +23,7 @@ mod check;
 mod describe;
 mod doctor;
 mod dump;
+mod edit;
 mod env;
 mod get;
 mod index;
@@ -53,7 +54,6 @@ pub use verify::explanation;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use hyperchunk_udf::escape::escape_lines;
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// HDF5 that computes, streams and scales.
@@ -76,6 +76,19 @@ enum Command {
     Check(check::Arguments),
     /// Copy files to a new one, rechunked, recompressed or reorganised, as h5repack does, on all processors.
     Pack(pack::Arguments),
+    /// Attributes: print, list, set and remove them.
+    #[command(subcommand)]
+    Attr(edit::attr::Command),
+    /// Copy objects between files, or within one.
+    Cp(edit::cp::Arguments),
+    /// Move an object to another path of its file.
+    Mv(edit::links::Move),
+    /// Remove objects from a file.
+    Rm(edit::links::Remove),
+    /// Make groups in a file.
+    Mkdir(edit::links::MakeGroup),
+    /// Make a hard, soft or external link in a file.
+    Ln(edit::links::MakeLink),
     /// Make another layout of a dataset (column order, other chunks or filters), which is read where it costs
     /// less.
     Restructure(restructure::Arguments),
@@ -200,9 +213,8 @@ fn join_lines(text: &str) -> String {
 }
 
 /// Runs the command and returns its exit status: 0 for success, 1 for a failure, 2 for wrong arguments, or
-/// the status of a [`Status`]. Commands that edit files use the library `libhdf5`, unless
-/// `HYPERCHUNK_LIBHDF5` names another.
-pub fn run(arguments: impl IntoIterator<Item = OsString>, libhdf5: Option<PathBuf>) -> i32 {
+/// the status of a [`Status`].
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
     let parsed = join_help_lines(Arguments::command())
         .try_get_matches_from(arguments)
         .and_then(|matches| Arguments::from_arg_matches(&matches));
@@ -216,13 +228,16 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, libhdf5: Option<PathBu
             };
         }
     };
-    let library = libhdf5.as_deref();
     // Standard output is for data: what functions print goes to standard error.
     let _clean = hyperchunk_udf::host::keep_output_clean();
     hyperchunk_store::register();
     hyperchunk_arrow::flight::enable();
     let before = hyperchunk::companion::set_warning(|text| print_message(&format!("warning: {text}")));
-    let only_prints = matches!(arguments.command, Command::Ls(_) | Command::Dump(_) | Command::Get(_));
+    let only_prints = match &arguments.command {
+        Command::Ls(_) | Command::Dump(_) | Command::Get(_) => true,
+        Command::Attr(command) => command.only_prints(),
+        _ => false,
+    };
     ONLY_PRINTS.store(only_prints, Ordering::Relaxed);
     let outcome = match arguments.command {
         Command::Ls(command) => ls::run(&command),
@@ -230,6 +245,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, libhdf5: Option<PathBu
         Command::Get(command) => get::run(&command),
         Command::Check(command) => check::run(&command),
         Command::Pack(command) => pack::run(&command),
+        Command::Attr(command) => edit::attr::run(&command),
+        Command::Cp(command) => edit::cp::run(&command),
+        Command::Mv(command) => edit::links::rename(&command),
+        Command::Rm(command) => edit::links::remove(&command),
+        Command::Mkdir(command) => edit::links::make_group(&command),
+        Command::Ln(command) => edit::links::make_link(&command),
         Command::Restructure(command) => restructure::run(&command),
         Command::Analyze(command) => analyze::run(&command),
         Command::Index(command) => index::run(&command),
@@ -241,11 +262,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, libhdf5: Option<PathBu
         Command::Arrow(command) => arrow::run(&command),
         #[cfg(target_os = "linux")]
         Command::Pool(command) => pool::run(&command),
-        Command::Udf(command) => udf::run(command, library),
+        Command::Udf(command) => udf::run(command),
         Command::Key(command) => key::run(&command),
-        Command::Trust(command) => trust::run(command, library),
+        Command::Trust(command) => trust::run(command),
         Command::Env(command) => env::run(&command),
-        Command::Doctor => doctor::run(library),
+        Command::Doctor => doctor::run(),
     };
     // Restored because a program may run a command in its own process.
     hyperchunk::companion::set_warning(before);

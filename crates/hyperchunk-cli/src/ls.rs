@@ -222,13 +222,18 @@ fn details(object: &Object) -> Result<Vec<String>, Error> {
         lines.push(format!("comment: {}", describe::name(comment.as_bytes())));
     }
     for attribute in object.attributes()? {
-        let space = describe::dataspace(&attribute.dataspace, attribute.dataspace.dims());
-        lines.push(format!(
-            "@{}: {space} {}{}",
-            describe::name(attribute.name.as_bytes()),
-            describe::datatype(&attribute.datatype),
-            value(object, &attribute)
-        ));
+        lines.push(format!("@{}", describe_attribute(object, &attribute)));
     }
     Ok(lines)
+}
+
+/// Returns an attribute's name, extent, type and shortened value.
+pub(crate) fn describe_attribute(object: &Object, attribute: &Attribute) -> String {
+    let space = describe::dataspace(&attribute.dataspace, attribute.dataspace.dims());
+    format!(
+        "{}: {space} {}{}",
+        describe::name(attribute.name.as_bytes()),
+        describe::datatype(&attribute.datatype),
+        value(object, attribute)
+    )
 }

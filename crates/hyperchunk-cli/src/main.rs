@@ -1,5 +1,5 @@
 //! The `hyperchunk` command as a program of its own.
 
 fn main() {
-    std::process::exit(hyperchunk_cli::run(std::env::args_os(), None));
+    std::process::exit(hyperchunk_cli::run(std::env::args_os()));
 }

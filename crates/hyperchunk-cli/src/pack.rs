@@ -7,7 +7,9 @@ use crate::source::{SourceOptions, is_url};
 use clap::{Args, ValueEnum};
 use hyperchunk::encode::LibVersion;
 use hyperchunk::output;
-use hyperchunk::pack::{Chunking, Filtering, Input, PackOptions, PackPlan, PackReport, VerifyReport};
+use hyperchunk::pack::{
+    Chunking, Filtering, Input, PackOptions, PackPlan, PackReport, VerifyReport, pack_in_place,
+};
 use hyperchunk_udf::escape::escape;
 use serde_json::json;
 use std::path::Path;
@@ -15,11 +17,17 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 #[derive(Args, Debug)]
-#[command(after_help = HELP, override_usage = "hyperchunk pack [OPTIONS] <IN>... <OUT>")]
+#[command(
+    after_help = HELP,
+    override_usage = "hyperchunk pack [OPTIONS] <IN>... <OUT>\n       hyperchunk pack --in-place [OPTIONS] <FILE>..."
+)]
 pub(crate) struct Arguments {
-    /// The files to pack, then the file to make; each may be a URL.
-    #[arg(value_name = "FILE", num_args = 2.., required = true)]
+    /// The files to pack, then the file to make; each may be a URL. With --in-place, the files to pack.
+    #[arg(value_name = "FILE", num_args = 1.., required = true)]
     files: Vec<String>,
+    /// Replace each local FILE by its packed form, which is written beside it and compared with it first.
+    #[arg(long, conflicts_with_all = ["overwrite", "into"])]
+    in_place: bool,
     /// Replace an existing OUT.
     #[arg(long)]
     overwrite: bool,
@@ -66,6 +74,8 @@ const HELP: &str = "\
 Datasets whose chunks, filters and type do not change are copied as stored, without decoding. Live datasets
 always are: their programs are copied, and never run.
 OUT appears when it is complete. An object that cannot be copied is an error that names it.
+With --in-place, FILE stays as it is until its packed form is complete, compared with it and on the disk. It keeps
+its permissions, owner and extended attributes where that is possible.
 
 Examples:
   hyperchunk pack old.h5 new.h5 --verify
@@ -73,7 +83,8 @@ Examples:
   hyperchunk pack old.h5 new.h5 --filter /images=fast --chunks /images=1x512x512
   hyperchunk pack s3://bucket/granule.h5 cloud.h5 --layout cloud --chunks auto
   hyperchunk pack granule.h5 s3://bucket/granule.h5 --layout cloud --verify
-  hyperchunk pack monday.h5 tuesday.h5 week.h5";
+  hyperchunk pack monday.h5 tuesday.h5 week.h5
+  hyperchunk pack --in-place run.h5";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Layout {
@@ -201,8 +212,11 @@ fn stem(file: &str) -> String {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
-    let Some((out, files)) = arguments.files.split_last() else {
-        return Err("expected files to pack, and OUT".into());
+    if arguments.in_place {
+        return in_place(arguments);
+    }
+    let Some((out, files)) = arguments.files.split_last().filter(|(_, files)| !files.is_empty()) else {
+        return Err("expected files to pack, and OUT; --in-place packs a file in place".into());
     };
     if is_url(out) && files.contains(out) {
         return Err("cannot write OUT: it is one of the packed files".into());
@@ -231,10 +245,38 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let seconds = started.elapsed().as_secs_f64();
     let verified = if arguments.verify { Some(verify(arguments, &packing, out, total)?) } else { None };
     if arguments.json {
-        say!("{}", as_json(arguments, out, read, &packed, verified.as_ref(), seconds));
+        say!("{}", as_json((out, files), read, &packed, verified.as_ref(), seconds));
         return Ok(());
     }
     report(out, read, &packed, verified.as_ref(), seconds);
+    Ok(())
+}
+
+/// Packs files in place.
+fn in_place(arguments: &Arguments) -> Outcome {
+    if let Some(url) = arguments.files.iter().find(|file| is_url(file)) {
+        let url = escape(url, 2000);
+        return Err(
+            format!("cannot pack {url} in place: expected a local file; pack it to another URL").into()
+        );
+    }
+    for file in &arguments.files {
+        let started = Instant::now();
+        let path = local(file);
+        let read = path.metadata().map_or(0, |metadata| metadata.len());
+        let progress = Mutex::new(Progress::new(read));
+        let packed =
+            pack_in_place(path, &arguments.source.open_options(), arguments.options(), &report_to(&progress));
+        drop(progress);
+        let (packed, verified) = packed?;
+        let seconds = started.elapsed().as_secs_f64();
+        if arguments.json {
+            let of = (file.as_str(), std::slice::from_ref(file));
+            say!("{}", as_json(of, read, &packed, Some(&verified), seconds));
+        } else {
+            report(file, read, &packed, Some(&verified), seconds);
+        }
+    }
     Ok(())
 }
 
@@ -293,14 +335,12 @@ fn report(out: &str, read: u64, packed: &PackReport, verified: Option<&VerifyRep
 }
 
 fn as_json(
-    arguments: &Arguments,
-    out: &str,
+    (out, files): (&str, &[String]),
     read: u64,
     packed: &PackReport,
     verified: Option<&VerifyReport>,
     seconds: f64,
 ) -> serde_json::Value {
-    let (_, files) = arguments.files.split_last().unwrap_or((&arguments.files[0], &[]));
     json!({
         "file": out,
         "from": files,

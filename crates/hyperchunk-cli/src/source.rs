@@ -85,7 +85,7 @@ pub(crate) fn is_url(name: &str) -> bool {
 }
 
 /// Splits `FILE:/OBJECT`.
-fn split(target: &str) -> Option<(&str, &str)> {
+pub(crate) fn split(target: &str) -> Option<(&str, &str)> {
     let start = if is_url(target) { target.find("://")? + 3 } else { 0 };
     let at = start + target.get(start..)?.find(":/")?;
     Some((target.get(..at)?, target.get(at + 2..)?))
@@ -147,6 +147,11 @@ impl SourceOptions {
                 (opened, _) => (opened?, ""),
             },
         };
+        Self::object_of(&file, path)
+    }
+
+    /// Returns the object at a path of a file.
+    pub(crate) fn object_of(file: &File, path: &str) -> Result<Target, Error> {
         let path = format!("/{}", path.trim_matches('/')).into_bytes();
         let object = file.root()?.named("/").group()?.get(&path).map_err(|error| match error.kind() {
             ErrorKind::NotFound => error.advise("`hyperchunk ls -r FILE` lists what there is"),

@@ -2,7 +2,7 @@
 
 use crate::Outcome;
 use clap::Subcommand;
-use hyperchunk_h5abi::{Library, edit};
+use hyperchunk_live::edit;
 use hyperchunk_udf::escape::escape;
 use hyperchunk_udf::keys;
 use hyperchunk_udf::profile::{self, Profile};
@@ -75,10 +75,10 @@ pub(crate) enum Command {
     },
 }
 
-pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
+pub(crate) fn run(command: Command) -> Outcome {
     match command {
         Command::Add { key, profile, name, even_if_revoked } => {
-            let mut listed = edit::named_key(&key, &profile, || Library::load(library))?;
+            let mut listed = edit::named_key(&key, &profile)?;
             if let Some(name) = name {
                 listed.name = name;
             }

@@ -2,7 +2,7 @@
 
 use crate::Outcome;
 use clap::Subcommand;
-use hyperchunk_h5abi::{Library, edit};
+use hyperchunk_live::edit;
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::chunking::{self, growth};
 use hyperchunk_udf::escape::{escape, escape_lines};
@@ -166,8 +166,7 @@ Examples:
 Types: int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float double bool, string (32 bytes),
 string(SIZE), INTEGER{NAME=VALUE,…} for enumerations, {MEMBER:TYPE,…}, and TYPE[DIMENSIONS] for arrays";
 
-pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
-    let library = || Library::load(library);
+pub(crate) fn run(command: Command) -> Outcome {
     match command {
         Command::Attach {
             file,
@@ -211,7 +210,7 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
                 (None, Some(path)) => edit::Program::File(path),
                 (None, None) => return Err("expected a program, or --expression".into()),
             };
-            let attached = edit::attach(library()?, &file, program, &outputs, &options)?;
+            let attached = edit::attach(&file, program, &outputs, &options)?;
             if json {
                 let records: Vec<_> = attached.iter().map(|a| parse(&a.json)).collect();
                 say!("{}", Value::Array(records));
@@ -235,10 +234,10 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
                 );
             }
         }
-        Command::Ls { file, json } => ls(&edit::list(library()?, &file)?, json),
+        Command::Ls { file, json } => ls(&edit::list(&file)?, json),
         Command::Show { target, source, json } => {
             let (file, dataset) = edit::split_target(&target)?;
-            let entry = edit::find(library()?, Path::new(file), dataset)?;
+            let entry = edit::find(Path::new(file), dataset)?;
             if json {
                 say!("{}", entry.json);
             } else if source {
@@ -251,18 +250,18 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
                 show(&entry)?;
             }
         }
-        Command::Verify { target } => crate::verify::verify(library()?, &target)?,
+        Command::Verify { target } => crate::verify::verify(&target)?,
         Command::Explain { target } => {
             let (file, dataset) = edit::split_target(&target)?;
-            crate::print_text(&crate::verify::explanation(library()?, Path::new(file), dataset)?);
+            crate::print_text(&crate::verify::explanation(Path::new(file), dataset)?);
         }
-        Command::Rebuild { target, take_over } => rebuild(library()?, &target, take_over)?,
-        Command::Convert { target, dry_run } => crate::legacy::convert(library()?, &target, dry_run)?,
-        Command::Extend { target, to } => extend(library()?, &target, to.as_deref())?,
+        Command::Rebuild { target, take_over } => rebuild(&target, take_over)?,
+        Command::Convert { target, dry_run } => crate::legacy::convert(&target, dry_run)?,
+        Command::Extend { target, to } => extend(&target, to.as_deref())?,
         Command::Cache { action } => caches(action.is_some())?,
         Command::Rm { target } => {
             let (file, dataset) = edit::split_target(&target)?;
-            edit::remove(library()?, Path::new(file), dataset)?;
+            edit::remove(Path::new(file), dataset)?;
             say!("removed {}", escape(&target, 300));
         }
     }
@@ -453,7 +452,7 @@ fn print_cache(what: &str, kept: &DiskCache, clear: bool) -> Outcome {
     Ok(())
 }
 
-fn extend(library: &'static Library, target: &str, to: Option<&str>) -> Outcome {
+fn extend(target: &str, to: Option<&str>) -> Outcome {
     let to = to.map(chunking::extent).transpose()?;
     let (file, names) = match (edit::split_target(target), &to) {
         (Ok((file, dataset)), _) => (file, vec![dataset.to_owned()]),
@@ -461,7 +460,7 @@ fn extend(library: &'static Library, target: &str, to: Option<&str>) -> Outcome 
         (Err(_), None) => {
             let grows =
                 |e: &edit::Entry| e.record.as_ref().is_ok_and(|(record, _)| !record.maximum.is_empty());
-            let entries = edit::list(library, Path::new(target))?;
+            let entries = edit::list(Path::new(target))?;
             (target, entries.into_iter().filter(grows).map(|e| e.path).collect())
         }
     };
@@ -469,23 +468,23 @@ fn extend(library: &'static Library, target: &str, to: Option<&str>) -> Outcome 
         say!("no live dataset of this file can grow (attach it with --maxshape)");
     }
     for name in names {
-        let one = edit::extend(library, Path::new(file), &name, to.as_deref())?;
+        let one = edit::extend(Path::new(file), &name, to.as_deref())?;
         let word = chunk_noun(one.new_chunks);
         say!("{}: {}, {} new {word}", escape(&name, 200), shape(&one.dims), one.new_chunks);
     }
     Ok(())
 }
 
-fn rebuild(library: &'static Library, target: &str, take_over: bool) -> Outcome {
+fn rebuild(target: &str, take_over: bool) -> Outcome {
     let (file, names) = match edit::split_target(target) {
         Ok((file, dataset)) => (file, vec![dataset.to_owned()]),
         Err(_) => {
-            let entries = edit::list(library, Path::new(target))?;
+            let entries = edit::list(Path::new(target))?;
             (target, entries.into_iter().map(|e| e.path).collect())
         }
     };
     for name in names {
-        let one = edit::rebuild(library, Path::new(file), &name, take_over)?;
+        let one = edit::rebuild(Path::new(file), &name, take_over)?;
         let record = &one.record;
         say!(
             "rebuilt {}: {}, {}",

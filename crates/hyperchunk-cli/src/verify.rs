@@ -3,7 +3,7 @@
 
 use crate::udf::{max_shape, shape};
 use crate::{Outcome, Status};
-use hyperchunk_h5abi::{Library, edit};
+use hyperchunk_live::edit;
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::cpp::TARGET;
 use hyperchunk_udf::error::Error;
@@ -14,16 +14,16 @@ use std::path::Path;
 /// Exit status if all live datasets are valid, but some would not run here.
 const DOES_NOT_RUN_STATUS: i32 = 3;
 
-pub(crate) fn verify(library: &'static Library, target: &str) -> Outcome {
+pub(crate) fn verify(target: &str) -> Outcome {
     let (file, entries) = match edit::split_target(target) {
-        Ok((file, dataset)) => (file, vec![edit::find(library, Path::new(file), dataset)?]),
-        Err(_) => (target, edit::list(library, Path::new(target))?),
+        Ok((file, dataset)) => (file, vec![edit::find(Path::new(file), dataset)?]),
+        Err(_) => (target, edit::list(Path::new(target))?),
     };
     let file = Path::new(file);
     let (mut invalid, mut refused) = (0, 0);
     for entry in &entries {
         let path = escape(&entry.path, 200);
-        let checked = edit::check(library, file, entry);
+        let checked = edit::check(file, entry);
         let chunks = match checked.chunks {
             Ok(chunks) => chunks,
             Err(error) => {
@@ -66,22 +66,17 @@ pub(crate) fn verify(library: &'static Library, target: &str) -> Outcome {
 ///
 /// # Errors
 /// `NotFound` if the file has no live dataset of this name, `Invalid` if its record is not valid.
-pub fn explanation(library: &'static Library, file: &Path, dataset: &str) -> Result<String, Error> {
+pub fn explanation(file: &Path, dataset: &str) -> Result<String, Error> {
     let mut out = String::new();
-    let entry = edit::find(library, file, dataset)?;
+    let entry = edit::find(file, dataset)?;
     match &entry.legacy {
-        Some(legacy) => crate::legacy::explain(&mut out, library, file, &entry, legacy),
-        None => explain(&mut out, library, file, &entry)?,
+        Some(legacy) => crate::legacy::explain(&mut out, file, &entry, legacy),
+        None => explain(&mut out, file, &entry)?,
     }
     Ok(out)
 }
 
-fn explain(
-    out: &mut String,
-    library: &'static Library,
-    file: &Path,
-    entry: &edit::Entry,
-) -> Result<(), Error> {
+fn explain(out: &mut String, file: &Path, entry: &edit::Entry) -> Result<(), Error> {
     let (record, signer) = entry.record.as_ref().map_err(Clone::clone)?;
     let name = |s: &hyperchunk_udf::record::Slot| {
         format!("{} ({} {})", escape(&s.name, 80), escape(&s.datatype.name(), 200), shape(&s.dims))
@@ -179,7 +174,7 @@ fn explain(
         }
     }
     let no_clock = record.needs.no_clock(&profile).filter(|_| record.needs.clock);
-    match edit::runs_here(library, file, entry) {
+    match edit::runs_here(file, entry) {
         Ok((_, layers)) => {
             put!(out, "  It runs here, contained by {layers}.");
             if let Some(why) = no_clock {

@@ -7,7 +7,6 @@ use crate::live::Computation;
 use crate::{ErrorKind, Result, fail, live};
 pub use hyperchunk_udf::host::keep_loaded;
 use hyperchunk_udf::record::FILTER_ID;
-use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -39,47 +38,6 @@ pub static CLASS: FilterClass = FilterClass {
     set_local: Some(set_local_entry),
     filter: entry,
 };
-
-/// Registers the filter with `library`, unless a plugin already has.
-///
-/// # Errors
-/// `Io` when the library refuses.
-pub fn register(library: &'static Library) -> Result<()> {
-    keep_loaded();
-    let quiet = ErrorStackGuard::new(library);
-    // SAFETY: no pointers.
-    if unsafe { (library.f.filter_available)(FILTER_ID) } > 0 {
-        return Ok(());
-    }
-    // SAFETY: the class lives for ever, and keep_loaded keeps its code.
-    if unsafe { (library.f.filter_register)((&raw const CLASS).cast()) } < 0 {
-        return Err(crate::errors::failure(library, "the filter could not be registered"));
-    }
-    drop(quiet);
-    Ok(())
-}
-
-thread_local! {
-    /// True while this thread creates or resizes a live dataset and writes stubs to its new chunks.
-    static EDITING: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Runs `work` with this thread allowed to create and resize live datasets.
-///
-/// # Errors
-/// Errors of `work`, and `Io` when the library refuses our filter.
-pub(crate) fn editing<T>(library: &'static Library, work: impl FnOnce() -> Result<T>) -> Result<T> {
-    keep_loaded();
-    // Replaces a plugin's registration, which has another `EDITING`.
-    // SAFETY: the class lives for ever, and keep_loaded keeps its code.
-    if unsafe { (library.f.filter_register)((&raw const CLASS).cast()) } < 0 {
-        return Err(crate::errors::failure(library, "the filter could not be registered"));
-    }
-    EDITING.set(true);
-    let outcome = work();
-    EDITING.set(false);
-    outcome
-}
 
 /// Defines an entry for `H5Z_func_t`, which takes six arguments. `$entry` passes a seventh to `$body`: the
 /// return address, which identifies the calling library.
@@ -137,7 +95,7 @@ const READ_ONLY: &str = "a live dataset is computed and cannot be written or res
 unsafe extern "C" fn can_apply(plist: i64, _: i64, _: i64, caller: usize) -> c_int {
     guard(caller, -1, |library| {
         let quiet = ErrorStackGuard::new(library);
-        let written = !EDITING.get() && live::is_written(library, plist);
+        let written = live::is_written(library, plist);
         drop(quiet);
         if written { fail!(Unsupported, "{READ_ONLY}") } else { Ok(1) }
     })
@@ -148,9 +106,6 @@ unsafe extern "C" fn can_apply(plist: i64, _: i64, _: i64, caller: usize) -> c_i
 /// readable without this plugin. Copies of stored chunks are computed, as before.
 unsafe extern "C" fn set_local(plist: i64, _: i64, _: i64, caller: usize) -> c_int {
     guard(caller, -1, |library| {
-        if EDITING.get() {
-            return Ok(0);
-        }
         let Some((flags, words)) = library.live_filter_of_copy(plist) else { return Ok(0) };
         if flags & OPTIONAL != 0 {
             return Ok(0);

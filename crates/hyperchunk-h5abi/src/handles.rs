@@ -38,10 +38,6 @@ impl Library {
         Ok(Handle { id, close })
     }
 
-    pub(crate) fn open_file(&'static self, path: &CStr, flags: u32) -> Result<Handle> {
-        self.open_file_with(path, flags, 0)
-    }
-
     pub(crate) fn open_file_with(&'static self, path: &CStr, flags: u32, access: Hid) -> Result<Handle> {
         // SAFETY: a NUL-terminated path; 0 is the default access list.
         let id = unsafe { (self.f.file_open)(path.as_ptr(), flags, access) };
@@ -130,17 +126,6 @@ impl Library {
         self.own(id, self.f.space_close, "a dataspace")
     }
 
-    /// Creates a dataspace that may grow.
-    pub(crate) fn growing_space(&'static self, dims: &[u64], largest: &[u64]) -> Result<Handle> {
-        if largest.len() != dims.len() {
-            return self.space(dims);
-        }
-        let rank = i32::try_from(dims.len()).unwrap_or(i32::MAX);
-        // SAFETY: `rank` dimensions in both.
-        let id = unsafe { (self.f.space_create_simple)(rank, dims.as_ptr(), largest.as_ptr()) };
-        self.own(id, self.f.space_close, "a dataspace")
-    }
-
     pub(crate) fn scalar_space(&'static self) -> Result<Handle> {
         // SAFETY: no pointers.
         let id = unsafe { (self.f.space_create)(crate::symbols::SPACE_SCALAR) };
@@ -167,10 +152,6 @@ impl Library {
 
     pub(crate) fn wrap_space(&'static self, id: Hid, what: &str) -> Result<Handle> {
         self.own(id, self.f.space_close, what)
-    }
-
-    pub(crate) fn wrap_dataset(&'static self, id: Hid, what: &str) -> Result<Handle> {
-        self.own(id, self.f.dataset_close, what)
     }
 
     pub(crate) fn wrap_object(&'static self, id: Hid, what: &str) -> Result<Handle> {

@@ -1,12 +1,10 @@
 //! The only crate that calls libhdf5.
 //!
-//! libhdf5 is never linked: a plugin finds the library that called it, and the code that edits existing files
-//! loads one at run time. Every entry from C goes through [`guard`].
+//! libhdf5 is never linked: a plugin finds the library that called it. Every entry from C goes through [`guard`].
 //!
 //! **Invariant:** no `H5*` symbol is undefined in anything we ship, and no panic crosses into C.
 
 mod datatypes;
-pub mod edit;
 mod errors;
 pub mod filter;
 mod guard;

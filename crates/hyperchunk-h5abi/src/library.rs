@@ -1,9 +1,9 @@
-//! Finding a libhdf5: the calling one, or one to load.
+//! Finding a libhdf5: the one that called, or those of this process.
 
 use crate::errors::{Area, Ids};
 use crate::static_symbols::{Symbols, prefix_in};
 use crate::symbols::{Functions, Hid};
-use crate::{Error, ErrorKind, Result, fail};
+use crate::{Result, fail};
 use hyperchunk_udf::host::object_path;
 use std::cell::Cell;
 use std::ffi::{CStr, CString, c_char, c_uint, c_void};
@@ -67,47 +67,6 @@ impl Library {
         })?;
         LAST.set(Some((address, library)));
         Ok(library)
-    }
-
-    /// Loads a libhdf5 for editing files: `preferred`, else `$HYPERCHUNK_LIBHDF5`, else the system's.
-    ///
-    /// # Errors
-    /// `NotFound` with the places that were tried.
-    pub fn load(preferred: Option<&Path>) -> Result<&'static Library> {
-        let given = std::env::var_os("HYPERCHUNK_LIBHDF5").filter(|v| !v.is_empty());
-        let candidates: Vec<PathBuf> = match (given, preferred) {
-            (Some(path), _) => vec![path.into()],
-            (None, Some(path)) => vec![path.into()],
-            (None, None) => SYSTEM.iter().map(PathBuf::from).collect(),
-        };
-        let mut reasons = Vec::new();
-        for path in &candidates {
-            match Library::open(path) {
-                Ok(library) => return Ok(library),
-                Err(error) => reasons.push(error.to_string()),
-            }
-        }
-        fail!(
-            NotFound,
-            "this needs libhdf5 and none could be loaded: install h5py beside hyperchunk (pip install h5py), or set HYPERCHUNK_LIBHDF5 to a libhdf5.so. Tried: {}",
-            reasons.join("; ")
-        )
-    }
-
-    fn open(path: &Path) -> Result<&'static Library> {
-        let name = CString::new(path.as_os_str().as_bytes())
-            .map_err(|_| Error::new(ErrorKind::NotFound, "a path with a NUL".to_owned()))?;
-        // SAFETY: a NUL-terminated path; the user chose this library, so its constructors may run.
-        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-        if handle.is_null() {
-            fail!(NotFound, "{}", last_dl_error())
-        }
-        // SAFETY: a live handle and a NUL-terminated name.
-        let inside = unsafe { libc::dlsym(handle, c"H5open".as_ptr()) };
-        if inside.is_null() {
-            fail!(NotFound, "{} is no libhdf5", path.display())
-        }
-        Library::that_contains(inside as usize)
     }
 
     fn register(
@@ -252,28 +211,4 @@ pub fn prepend_plugin_folder(folder: &CStr) -> usize {
         unsafe { std::mem::transmute::<*mut c_void, Prepend>(symbol)(folder.as_ptr()) >= 0 }
     });
     told.count()
-}
-
-/// Names under which systems ship libhdf5.
-const SYSTEM: &[&str] = &[
-    "libhdf5.so",
-    "libhdf5_serial.so",
-    "libhdf5.so.320",
-    "libhdf5.so.310",
-    "libhdf5.so.200",
-    "libhdf5.so.103",
-    "libhdf5_serial.so.310",
-    "libhdf5_serial.so.103",
-];
-
-fn last_dl_error() -> String {
-    // SAFETY: dlerror returns a string or null, valid until the next dl call of this thread.
-    unsafe {
-        let message = libc::dlerror();
-        if message.is_null() {
-            "unknown error".into()
-        } else {
-            CStr::from_ptr(message).to_string_lossy().into_owned()
-        }
-    }
 }

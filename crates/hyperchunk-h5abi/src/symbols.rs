@@ -6,8 +6,6 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 pub(crate) type Hid = i64;
 /// HDF5's status: negative is failure.
 pub(crate) type Herr = c_int;
-/// `H5L_iterate_t`; the link's information is not used.
-pub(crate) type LinkVisitor = unsafe extern "C" fn(Hid, *const c_char, *const c_void, *mut c_void) -> Herr;
 /// `H5E_walk2_t`.
 pub(crate) type ErrorVisitor = unsafe extern "C" fn(c_uint, *const ErrorRow, *mut c_void) -> Herr;
 
@@ -78,28 +76,21 @@ functions! {
     allocate = "H5allocate_memory": fn(usize, bool) -> *mut c_void;
     free = "H5free_memory": fn(*mut c_void) -> Herr;
     attr_close = "H5Aclose": fn(Hid) -> Herr;
-    attr_create = "H5Acreate2": fn(Hid, *const c_char, Hid, Hid, Hid, Hid) -> Hid;
-    attr_delete = "H5Adelete": fn(Hid, *const c_char) -> Herr;
     attr_exists = "H5Aexists": fn(Hid, *const c_char) -> c_int;
     attr_open = "H5Aopen": fn(Hid, *const c_char, Hid) -> Hid;
     attr_read = "H5Aread": fn(Hid, Hid, *mut c_void) -> Herr;
     attr_space = "H5Aget_space": fn(Hid) -> Hid;
     attr_type = "H5Aget_type": fn(Hid) -> Hid;
-    attr_write = "H5Awrite": fn(Hid, Hid, *const c_void) -> Herr;
     dataset_chunk_size = "H5Dget_chunk_storage_size": fn(Hid, *const u64, *mut u64) -> Herr;
     dataset_read_chunk = "H5Dread_chunk1" | "H5Dread_chunk": fn(Hid, Hid, *const u64, *mut u32, *mut c_void) -> Herr;
     dataset_access_plist = "H5Dget_access_plist": fn(Hid) -> Hid;
     dataset_close = "H5Dclose": fn(Hid) -> Herr;
-    dataset_create_anonymous = "H5Dcreate_anon": fn(Hid, Hid, Hid, Hid, Hid) -> Hid;
     dataset_create_plist = "H5Dget_create_plist": fn(Hid) -> Hid;
     dataset_offset = "H5Dget_offset": fn(Hid) -> u64;
     dataset_open = "H5Dopen2": fn(Hid, *const c_char, Hid) -> Hid;
     dataset_read = "H5Dread": fn(Hid, Hid, Hid, Hid, Hid, *mut c_void) -> Herr;
-    dataset_set_extent = "H5Dset_extent": fn(Hid, *const u64) -> Herr;
     dataset_space = "H5Dget_space": fn(Hid) -> Hid;
-    dataset_storage_size = "H5Dget_storage_size": fn(Hid) -> u64;
     dataset_type = "H5Dget_type": fn(Hid) -> Hid;
-    dataset_write_chunk = "H5Dwrite_chunk": fn(Hid, Hid, u32, *const u64, usize, *const c_void) -> Herr;
     error_clear = "H5Eclear2": fn(Hid) -> Herr;
     error_create_message = "H5Ecreate_msg": fn(Hid, c_int, *const c_char) -> Hid;
     error_create_stack = "H5Ecreate_stack": fn() -> Hid;
@@ -110,7 +101,6 @@ functions! {
     error_walk = "H5Ewalk2": fn(Hid, c_int, ErrorVisitor, *mut c_void) -> Herr;
     file_access_plist = "H5Fget_access_plist": fn(Hid) -> Hid;
     file_close = "H5Fclose": fn(Hid) -> Herr;
-    file_flush = "H5Fflush": fn(Hid, c_int) -> Herr;
     file_handle = "H5Fget_vfd_handle": fn(Hid, Hid, *mut *mut c_void) -> Herr;
     file_intent = "H5Fget_intent": fn(Hid, *mut c_uint) -> Herr;
     file_name = "H5Fget_name": fn(Hid, *mut c_char, usize) -> isize;
@@ -119,16 +109,8 @@ functions! {
     file_open = "H5Fopen": fn(*const c_char, c_uint, Hid) -> Hid;
     id_file = "H5Iget_file_id": fn(Hid) -> Hid;
     id_name = "H5Iget_name": fn(Hid, *mut c_char, usize) -> isize;
-    link_delete = "H5Ldelete": fn(Hid, *const c_char, Hid) -> Herr;
-    link_exists = "H5Lexists": fn(Hid, *const c_char, Hid) -> c_int;
-    link_object = "H5Olink": fn(Hid, Hid, *const c_char, Hid, Hid) -> Herr;
-    link_visit = "H5Lvisit2" | "H5Lvisit1" | "H5Lvisit": fn(Hid, c_int, c_int, LinkVisitor, *mut c_void) -> Herr;
     object_close = "H5Oclose": fn(Hid) -> Herr;
-    object_hold = "H5Oincr_refcount": fn(Hid) -> Herr;
-    object_release = "H5Odecr_refcount": fn(Hid) -> Herr;
-    object_exists = "H5Oexists_by_name": fn(Hid, *const c_char, Hid) -> c_int;
     object_open = "H5Oopen": fn(Hid, *const c_char, Hid) -> Hid;
-    id_type = "H5Iget_type": fn(Hid) -> c_int;
     plist_close = "H5Pclose": fn(Hid) -> Herr;
     plist_create = "H5Pcreate": fn(Hid) -> Hid;
     plist_driver = "H5Pget_driver": fn(Hid) -> Hid;
@@ -140,7 +122,6 @@ functions! {
     plist_layout = "H5Pget_layout": fn(Hid) -> c_int;
     plist_set_chunk = "H5Pset_chunk": fn(Hid, c_int, *const u64) -> Herr;
     plist_set_close_degree = "H5Pset_fclose_degree": fn(Hid, c_int) -> Herr;
-    plist_set_fill_time = "H5Pset_fill_time": fn(Hid, c_int) -> Herr;
     plist_set_filter = "H5Pset_filter": fn(Hid, c_int, c_uint, usize, *const c_uint) -> Herr;
     plist_set_sec2 = "H5Pset_fapl_sec2": fn(Hid) -> Herr;
     plist_set_vlen = "H5Pset_vlen_mem_manager": fn(Hid, Allocate, *mut c_void, Release, *mut c_void) -> Herr;
@@ -179,8 +160,6 @@ functions! {
     type_size = "H5Tget_size": fn(Hid) -> usize;
     type_super = "H5Tget_super": fn(Hid) -> Hid;
     vlen_reclaim = "H5Treclaim" | "H5Dvlen_reclaim": fn(Hid, Hid, Hid, *mut c_void) -> Herr;
-    filter_available = "H5Zfilter_avail": fn(c_int) -> c_int;
-    filter_register = "H5Zregister": fn(*const c_void) -> Herr;
 }
 
 /// `H5E_WALK_UPWARD`: starts at the innermost error.
@@ -223,10 +202,6 @@ pub(crate) const UTF8: c_int = 1;
 pub(crate) const DIR_ASCEND: c_int = 1;
 /// `HADDR_UNDEF`.
 pub(crate) const ADDRESS_UNDEFINED: u64 = u64::MAX;
-/// `H5I_DATASET`.
-pub(crate) const ID_DATASET: c_int = 5;
-/// `H5D_FILL_TIME_ALLOC`.
-pub(crate) const FILL_WHEN_ALLOCATED: c_int = 0;
 /// `H5S_NULL`.
 pub(crate) const SPACE_NULL: c_int = 2;
 /// `H5S_SCALAR`.

@@ -1,16 +1,16 @@
 //! Attributes as inputs of functions, through the engine: small, read whole and passed by value.
 
 use crate::{expression, inputs, to_udf_error};
-use hyperchunk::File;
 use hyperchunk::convert::Conversion;
 use hyperchunk::model::{Attribute, Class, Dataspace, Datatype, StringPadding};
+use hyperchunk::{File, Object};
 use hyperchunk_expression::Kind;
 use hyperchunk_udf::attribute::{place_texts, text_datatype};
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::datatype::Datatype as Element;
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use hyperchunk_udf::escape::escape;
-use hyperchunk_udf::record::{MAX_ATTRIBUTE_BYTES, Record, Slot};
+use hyperchunk_udf::record::{MAX_ATTRIBUTE_BYTES, Record, Slot, byte_size};
 
 /// Attribute that still has the datatype and shape of when the function was attached.
 pub(crate) struct Input {
@@ -42,6 +42,45 @@ pub(crate) fn open(file: &File, record: &Record, slot: &Slot) -> Result<Input> {
     let Some((object, attribute)) = found().map_err(|error: hyperchunk::Error| to_udf_error(&error))? else {
         return fail(ErrorKind::NotFound, "there is no such attribute in the file");
     };
+    if record.backend == Backend::Expression
+        && !matches!(attribute.datatype.class, Class::String { .. } | Class::VlenString { .. })
+        && expression::number(&attribute.datatype).is_none()
+    {
+        return fail(ErrorKind::Invalid, "it is no number now; attach the expression again");
+    }
+    let Described { attribute, texts, memory, kind, dims, element } =
+        describe(&object, attribute, record.backend)?;
+    // The length of a string is part of its value, so it may differ.
+    let alike = [&element, &slot.datatype].iter().all(|d| matches!(d, Element::Text(_)));
+    if !record.fits(slot, &dims) || (!alike && element != slot.datatype) {
+        let message = format!(
+            "it is {} {dims:?} now, and was {} {:?} when the function was attached; attach it again",
+            escape(&element.name(), 200),
+            escape(&slot.datatype.name(), 200),
+            slot.dims
+        );
+        return fail(ErrorKind::Invalid, &message);
+    }
+    Ok(Input { attribute, texts, memory, kind })
+}
+
+/// Attribute with the type and shape that a function sees.
+pub(crate) struct Described {
+    attribute: Attribute,
+    texts: Option<Vec<Vec<u8>>>,
+    memory: Datatype,
+    /// Its kind in an expression.
+    pub(crate) kind: Option<Kind>,
+    pub(crate) dims: Vec<u64>,
+    pub(crate) element: Element,
+}
+
+/// Returns an attribute of an object as an input.
+///
+/// # Errors
+/// `Unsupported` for attributes that functions cannot use.
+pub(crate) fn describe(object: &Object, attribute: Attribute, backend: Backend) -> Result<Described> {
+    let fail = |kind, message: &str| Err(Error::new(kind, message));
     let dims = match &attribute.dataspace {
         Dataspace::Null => {
             return fail(ErrorKind::Unsupported, "it has no elements at all (a null dataspace)");
@@ -64,30 +103,29 @@ pub(crate) fn open(file: &File, record: &Record, slot: &Slot) -> Result<Input> {
         }
         _ => None,
     };
-    let (element, memory, kind) = match (&texts, record.backend) {
+    let (element, memory, kind) = match (&texts, backend) {
         (Some(texts), _) => (text_datatype(texts)?, attribute.datatype.clone(), None),
         (None, Backend::Expression) => match expression::number(&attribute.datatype) {
             Some((Kind::Bool, number)) => (number.into(), attribute.datatype.clone(), Some(Kind::Bool)),
             Some((kind, number)) => (number.into(), inputs::number(number).1, Some(kind)),
-            None => return fail(ErrorKind::Invalid, "it is no number now; attach the expression again"),
+            None => return fail(ErrorKind::Unsupported, "its datatype is no number"),
         },
         (None, _) => {
             let (element, memory) = inputs::memory_type(&attribute.datatype)?;
             (element, memory, None)
         }
     };
-    // The length of a string is part of its value, so it may differ.
-    let alike = [&element, &slot.datatype].iter().all(|d| matches!(d, Element::Text(_)));
-    if !record.fits(slot, &dims) || (!alike && element != slot.datatype) {
-        let message = format!(
-            "it is {} {dims:?} now, and was {} {:?} when the function was attached; attach it again",
-            escape(&element.name(), 200),
-            escape(&slot.datatype.name(), 200),
-            slot.dims
-        );
-        return fail(ErrorKind::Invalid, &message);
+    let count = dims.iter().fold(1_u64, |count, dim| count.saturating_mul(*dim));
+    if count == 0 {
+        let message = format!("it has {dims:?} elements; attributes are inputs up to 64 KiB");
+        return fail(ErrorKind::Unsupported, &message);
     }
-    Ok(Input { attribute, texts, memory, kind })
+    if element.has_pointers() || byte_size(&dims, &element) > MAX_ATTRIBUTE_BYTES {
+        let shown = escape(&element.name(), 80);
+        let message = format!("it is {shown}, and attributes are inputs up to 64 KiB");
+        return fail(ErrorKind::Unsupported, &message);
+    }
+    Ok(Described { attribute, texts, memory, kind, dims, element })
 }
 
 fn fixed(text: &[u8], padding: StringPadding) -> &[u8] {

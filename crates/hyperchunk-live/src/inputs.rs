@@ -57,8 +57,32 @@ fn memory_type_at(datatype: &Datatype, depth: usize) -> Result<(Element, Datatyp
             (element, Datatype { size, class: Class::Array { dims: dims.clone(), base: Box::new(memory) } })
         }
         (Class::VlenString { .. }, _) => (Element::Pointer, datatype.clone()),
-        _ => return unsupported("its datatype is not one that functions can use"),
+        (class, size) => return unsupported(&unusable(class, size)),
     })
+}
+
+/// Returns why functions cannot use a datatype.
+fn unusable(class: &Class, size: u64) -> String {
+    let what = match class {
+        Class::Integer { .. } => "an integer",
+        Class::Float(_) => "a float",
+        Class::Time { .. } => "a time",
+        Class::Bitfield { .. } => "a bitfield",
+        Class::Opaque { .. } => "opaque",
+        Class::Reference(_) => "a reference",
+        Class::Enum { .. } => "an enumeration",
+        Class::Vlen { .. } => "a sequence of variable length",
+        Class::Complex { .. } => "a complex number",
+        _ => "unknown",
+    };
+    if matches!(class, Class::Integer { .. } | Class::Float(_)) {
+        return format!(
+            "its datatype is {what} of {size} bytes; functions use integers of 1 to 8 bytes and floats of up to 8"
+        );
+    }
+    format!(
+        "its datatype is {what}, which functions cannot use yet: they use numbers, enumerations, strings, and compounds and arrays of them"
+    )
 }
 
 fn compound(members: &[Member], depth: usize) -> Result<(Element, Datatype)> {

@@ -6,6 +6,7 @@
 mod attributes;
 mod chunked;
 pub mod device;
+pub mod edit;
 mod evaluate;
 mod expression;
 mod inputs;

@@ -23,6 +23,8 @@ use std::os::fd::AsFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::{Arc, Mutex};
 
+/// First word of the client data of the filter.
+pub(crate) const CLIENT_DATA_VERSION: u32 = 1;
 /// Maximum number of cached plans, over all files.
 const MAX_CACHED_PLANS: usize = 64;
 
@@ -165,23 +167,7 @@ impl Plan {
     fn checked(&self, dataset: &Dataset) -> Result<(SessionKey, bool)> {
         let (record, file) = (&self.record, dataset.object().file());
         self.profile.allow(record.backend, self.signer)?;
-        let chunk = dataset.chunked().map(|chunked| chunked.dims.clone()).unwrap_or_default();
-        let wanted = &record.output.datatype;
-        let fits = if self.legacy {
-            inputs::file_type(dataset.datatype())? == *wanted
-        } else {
-            inputs::is_stored_as(dataset.datatype(), wanted)
-        };
-        if dataset.dims() != record.output.dims || !fits || chunk != record.chunk {
-            let message = format!(
-                "the dataset is {:?} in chunks of {chunk:?} and its record says {} {:?} in chunks of {:?}",
-                dataset.dims(),
-                escape(&record.output.datatype.name(), 200),
-                record.output.dims,
-                record.chunk
-            );
-            return fail(ErrorKind::Invalid, message);
-        }
+        check_shape(dataset, record, self.legacy)?;
         let on_disk = file.on_disk().and_then(|file| file.metadata().ok());
         let output = |slot: &Slot| JobSlot {
             name: slot.name.clone(),
@@ -290,6 +276,28 @@ impl Plan {
     }
 }
 
+/// Checks that a dataset has the type, shape and chunks that its record says.
+pub(crate) fn check_shape(dataset: &Dataset, record: &Record, legacy: bool) -> Result<()> {
+    let chunk = dataset.chunked().map(|chunked| chunked.dims.clone()).unwrap_or_default();
+    let wanted = &record.output.datatype;
+    let fits = if legacy {
+        inputs::file_type(dataset.datatype())? == *wanted
+    } else {
+        inputs::is_stored_as(dataset.datatype(), wanted)
+    };
+    if dataset.dims() != record.output.dims || !fits || chunk != record.chunk {
+        let message = format!(
+            "the dataset is {:?} in chunks of {chunk:?} and its record says {} {:?} in chunks of {:?}",
+            dataset.dims(),
+            escape(&record.output.datatype.name(), 200),
+            record.output.dims,
+            record.chunk
+        );
+        return fail(ErrorKind::Invalid, message);
+    }
+    Ok(())
+}
+
 /// Returns the identity of a file on disk, and the attributes that reveal a change.
 pub(crate) fn state(m: &Metadata) -> State {
     ((m.dev(), m.ino()), (m.len(), m.mtime(), m.mtime_nsec()))
@@ -297,7 +305,7 @@ pub(crate) fn state(m: &Metadata) -> State {
 
 /// Returns the verified record of a dataset, and its signer.
 fn verified(dataset: &Dataset, stub: &Stub) -> Result<(Record, Option<Fingerprint>)> {
-    let bytes = read_record(dataset)?;
+    let (bytes, _) = read_record(dataset)?;
     if RecordDigest::compute(&bytes) != stub.record {
         let message = "its record is not the one that its chunks were made for: it was changed";
         return fail(ErrorKind::Invalid, message);
@@ -308,7 +316,10 @@ fn verified(dataset: &Dataset, stub: &Stub) -> Result<(Record, Option<Fingerprin
 }
 
 /// Converts a dataset of HDF5-UDF to a record; also returns its signer.
-fn record_from_legacy(dataset: &Dataset, legacy: &LegacyDataset) -> Result<(Record, Option<Fingerprint>)> {
+pub(crate) fn record_from_legacy(
+    dataset: &Dataset,
+    legacy: &LegacyDataset,
+) -> Result<(Record, Option<Fingerprint>)> {
     // Files are not inspected further before their signer is known to be trusted.
     legacy.profile()?;
     let file = dataset.object().file();
@@ -328,19 +339,20 @@ pub(crate) fn name_input(error: &Error, input: &Slot) -> Error {
     Error::new(error.kind(), format!("input {:?}: {error}", escape(&input.name, 80)))
 }
 
-/// Returns the bytes of the record, from the first chunk after its stub, or from an attribute.
-fn read_record(dataset: &Dataset) -> Result<Vec<u8>> {
+/// Returns the bytes of the record and their place: the first chunk after its stub, or an attribute.
+pub(crate) fn read_record(dataset: &Dataset) -> Result<(Vec<u8>, RecordLocation)> {
     if let Some(note) = dataset.first_note().map_err(|error| to_udf_error(&error))?
-        && let Ok((Stub { place: RecordLocation::Chunk, .. }, Some(record))) = Stub::split(&note)
+        && let Ok((Stub { place: RecordLocation::Chunk, .. }, record)) = Stub::split(&note)
     {
-        return Ok(record.to_vec());
+        // An attribute counts only beside stubs that say so.
+        return match record {
+            Some(record) => Ok((record.to_vec(), RecordLocation::Chunk)),
+            None => fail(ErrorKind::Invalid, no_record()),
+        };
     }
     let attribute = dataset.object().attribute(ATTRIBUTE.as_bytes()).map_err(|error| to_udf_error(&error))?;
     let Some(attribute) = attribute else {
-        let message = format!(
-            "it has no record (in its first chunk or in the attribute {ATTRIBUTE}): it was removed, or the dataset was only partly copied"
-        );
-        return fail(ErrorKind::Invalid, message);
+        return fail(ErrorKind::Invalid, no_record());
     };
     let mut sequences = dataset.object().file().sequences();
     let bytes = match attribute.datatype.class {
@@ -355,13 +367,20 @@ fn read_record(dataset: &Dataset) -> Result<Vec<u8>> {
     };
     let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
     bytes.truncate(end);
-    Ok(bytes)
+    Ok((bytes, RecordLocation::Attribute))
+}
+
+fn no_record() -> String {
+    format!(
+        "it has no record (in its first chunk or in the attribute {ATTRIBUTE}): it was removed, or the dataset was only partly copied"
+    )
 }
 
 /// True if the client data of the dataset's filter contain the stub's id.
 pub(crate) fn matches_stub(dataset: &Dataset, stub: &Stub) -> bool {
-    client_data(dataset)
-        .is_some_and(|words| words.first() == Some(&1) && words.get(1..) == Some(&stub.id.to_words()[..]))
+    client_data(dataset).is_some_and(|words| {
+        words.first() == Some(&CLIENT_DATA_VERSION) && words.get(1..) == Some(&stub.id.to_words()[..])
+    })
 }
 
 /// Returns the client data of the dataset's filter.

@@ -18,6 +18,20 @@ pub(crate) fn check(file: &File, record: &Record, input: &Slot) -> Result<()> {
     hyperchunk_udf::sources::check(record, input, &found)
 }
 
+/// Adds the other files that the inputs depend on to the record.
+pub(crate) fn add(file: &File, record: &mut Record) -> Result<()> {
+    record.sources.clear();
+    for input in &record.inputs {
+        let name = record.find_attribute(input).map_or(input.name.as_str(), |(object, _)| object);
+        let mut found = Sources::default();
+        object(file, format!("/{}", name.trim_start_matches('/')).as_bytes(), &mut found, 0)?;
+        if !found.is_empty() {
+            record.sources.insert(input.name.clone(), found.listed());
+        }
+    }
+    Ok(())
+}
+
 fn object(file: &File, path: &[u8], found: &mut Sources, depth: usize) -> Result<()> {
     let root = file.root().and_then(|root| root.group()).map_err(|error| to_udf_error(&error))?;
     let followed = found.follow(path, |at| {

@@ -356,6 +356,11 @@ impl File {
         self.0.source.check_unchanged().map_err(|error| self.name(error))
     }
 
+    /// Empties the cache of its structure: a program that edits it has replaced bytes.
+    pub(crate) fn forget_structure(&self) {
+        self.0.view.under().under().forget();
+    }
+
     /// Returns the result of a read if the file did not change meanwhile.
     pub(crate) fn unchanged<T>(&self, read: Result<T>) -> Result<T> {
         match &read {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self, Unpack
@@ -219,6 +221,43 @@ class WritableFile(WritableGroup, File):
         the next commit, even if this program is killed. Each commit takes space for the structure.
         """
         self._writing.writer.flush()
+
+    @contextmanager
+    def transaction(self) -> Iterator[Self]:
+        """Commits all changes of a block at its end, or none of them: after an exception, the file is in the state of
+        the block's beginning. Changes made before the block are committed first.
+
+        Objects that were made in a block that failed cannot be used after it; others show the file as it was. While the
+        block runs, no other thread may use the file, and :meth:`flush` and :meth:`close` are errors.
+
+        Raises:
+            UnsupportedError: The file is new: only files opened with mode ``"r+"``, or ``"a"`` if they existed, have
+                transactions.
+            InvalidError: A transaction is open already.
+
+        Example:
+            >>> hyperchunk.open("a.h5", "w").close()
+            >>> with hyperchunk.open("a.h5", "r+") as file:
+            ...     try:
+            ...         with file.transaction():
+            ...             file.attrs["step"] = 1
+            ...             raise RuntimeError("stop")
+            ...     except RuntimeError:
+            ...         "step" in file.attrs
+            False
+        """
+        writer = self._writing.writer
+        writer.begin()
+        try:
+            yield self
+        except BaseException:
+            writer.rollback()
+            raise
+        try:
+            writer.end()
+        except BaseException:
+            writer.rollback()
+            raise
 
     def close(self) -> None:
         """Commits the file and closes it; no object of it can be used after that."""

@@ -1,6 +1,7 @@
 """Live datasets in object stores: computed locally, from fetched inputs."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import h5py
@@ -18,10 +19,14 @@ def test_values(
     put: Callable[..., Any],
     open_s3: Callable[..., hyperchunk.File],
     attach: Callable[..., Any],
+    tmp_path: Path,
 ) -> None:
     random = np.random.default_rng(2)
     red, nir = (random.random((200, 300), dtype="f4") for _ in range(2))
-    path = put("bands.h5", {"chunks": (50, 100), "compression": "gzip"}, Red=red, NIR=nir)
+    stored = put("bands.h5", {"chunks": (50, 100), "compression": "gzip"}, Red=red, NIR=nir)
+    # The store has a hard link to it.
+    path = tmp_path / "local.h5"
+    path.write_bytes(stored.read_bytes())
     attach(path, "lua", ndvi("lua"), chunks=chunks)
     key = f"live-{chunks}.h5"
     server.put("tests", key, path)

@@ -431,3 +431,25 @@ def test_a_file_that_is_always_read_does_not_grow(tmp_path: Path) -> None:
             reader.join()
     # 300 chunks have 9.8 MB.
     assert path.stat().st_size < 2_500_000
+
+
+def test_other_files_are_found_from_the_folder_of_the_edited_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sources of virtual datasets and external links, from another current folder."""
+    folder, elsewhere = tmp_path / "data", tmp_path / "elsewhere"
+    folder.mkdir()
+    elsewhere.mkdir()
+    with h5py.File(folder / "other.h5", "w") as made:
+        made["x"] = [1.5, 2.5, 3.5]
+    with h5py.File(folder / "a.h5", "w") as made:
+        layout = h5py.VirtualLayout((3,), "f8")
+        layout[:] = h5py.VirtualSource("other.h5", "x", (3,))
+        made.create_virtual_dataset("virtual", layout, fillvalue=-1)
+        made["link"] = h5py.ExternalLink("other.h5", "/x")
+    monkeypatch.chdir(elsewhere)
+    with hyperchunk.open(folder / "a.h5", "r+") as file:
+        assert list(file["virtual"]) == [1.5, 2.5, 3.5]
+        assert list(file["link"]) == [1.5, 2.5, 3.5]
+        file.attrs["changed"] = 1
+        assert list(file["virtual"]) == [1.5, 2.5, 3.5]

@@ -3,7 +3,6 @@
 mod gpu;
 
 use crate::Outcome;
-use hyperchunk_h5abi::Library;
 use hyperchunk_udf::audit;
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::host::results::Results;
@@ -16,17 +15,9 @@ use hyperchunk_udf::system;
 use hyperchunk_udf::trust::{self, KeyList, KnownKey};
 use hyperchunk_udf::worker::lockdown::Layers;
 use std::collections::BTreeMap;
-use std::path::Path;
 
-pub(crate) fn run(library: Option<&Path>) -> Outcome {
+pub(crate) fn run() -> Outcome {
     say!("hyperchunk {}", env!("CARGO_PKG_VERSION"));
-    match Library::load(library) {
-        Ok(library) => {
-            let (a, b, c) = library.version();
-            say!("libhdf5    {a}.{b}.{c} {}", library.path().display());
-        }
-        Err(error) => say!("libhdf5    none: {error}"),
-    }
     let programs = Programs::find()?;
     let found = |what: Result<std::path::PathBuf, hyperchunk_udf::error::Error>| match what {
         Ok(path) => path.display().to_string(),

@@ -4,7 +4,7 @@ use super::value::{Printer, Style};
 use super::{DumpRequest, Values};
 use crate::describe;
 use crate::json::Text;
-use hyperchunk::model::{Dataspace, LinkTarget, ObjectKind};
+use hyperchunk::model::{Attribute, Dataspace, LinkTarget, ObjectKind};
 use hyperchunk::walk::{Found, Next, Visit};
 use hyperchunk::{Dataset, Error, Object};
 use std::fmt::Write as _;
@@ -89,26 +89,39 @@ fn entry(object: &Object, request: &DumpRequest<'_>) -> Result<String, Error> {
     }
     text.push_str(", \"attributes\": {");
     for (number, attribute) in object.attributes()?.iter().enumerate() {
-        let datatype = describe::datatype(&attribute.datatype);
-        let dims = attribute.dataspace.dims();
-        let _ = write!(
-            text,
-            "{}{}: {{\"type\": {}, \"shape\": {}",
-            if number == 0 { "" } else { ", " },
-            Text(attribute.name.as_bytes()),
-            Text(datatype.as_bytes()),
-            shape(&attribute.dataspace, dims)
-        );
-        let mut nested = Nested::new(&attribute.dataspace, dims);
-        text.push_str(", \"value\": ");
-        let elements =
-            Printer::new(object.file(), &attribute.datatype, Style::Json)?.elements(&attribute.data)?;
-        elements.iter().for_each(|element| nested.add(element, &mut text));
-        nested.close(&mut text);
-        text.push('}');
+        if number > 0 {
+            text.push_str(", ");
+        }
+        let _ = write!(text, "{}: ", Text(attribute.name.as_bytes()));
+        self::attribute(object, attribute, &mut text)?;
     }
     text.push_str("}}");
     Ok(text)
+}
+
+/// Adds an attribute: type, shape and value.
+pub(crate) fn attribute(object: &Object, attribute: &Attribute, text: &mut String) -> Result<(), Error> {
+    let datatype = describe::datatype(&attribute.datatype);
+    let dims = attribute.dataspace.dims();
+    let shape = shape(&attribute.dataspace, dims);
+    let _ = write!(text, "{{\"type\": {}, \"shape\": {shape}, \"value\": ", Text(datatype.as_bytes()));
+    attribute_value(object, attribute, text)?;
+    text.push('}');
+    Ok(())
+}
+
+/// Adds the value of an attribute.
+pub(crate) fn attribute_value(
+    object: &Object,
+    attribute: &Attribute,
+    text: &mut String,
+) -> Result<(), Error> {
+    let mut nested = Nested::new(&attribute.dataspace, attribute.dataspace.dims());
+    let elements =
+        Printer::new(object.file(), &attribute.datatype, Style::Json)?.elements(&attribute.data)?;
+    elements.iter().for_each(|element| nested.add(element, text));
+    nested.close(text);
+    Ok(())
 }
 
 /// Adds the maximum extent of a dataset, and its chunk shape and stored size if it is chunked.

@@ -8,8 +8,8 @@ use crate::symbols::Hid;
 use crate::{Result, fail};
 use hyperchunk_expression::{InputBytes, Program, Scratch, as_output_bytes};
 use hyperchunk_udf::expression::check_data;
-use hyperchunk_udf::host::in_time;
 use hyperchunk_udf::host::mapped::{MappedInput, mapped};
+use hyperchunk_udf::host::{Source, in_time};
 use hyperchunk_udf::record::byte_size;
 use hyperchunk_udf::spec::is_single;
 use std::cell::RefCell;
@@ -106,6 +106,7 @@ fn gather<'a>(
         let bytes = match window.and_then(|w| w.part(slot, offset, shape)) {
             Some(bytes) => bytes,
             None => {
+                check_length(library, dataset, plan, n)?;
                 let length = usize::try_from(byte_size(shape, &slot.datatype)).unwrap_or(usize::MAX);
                 resize(buffer, length)?;
                 read_input(library, dataset, plan, slot, (offset, shape), buffer)?;
@@ -115,6 +116,19 @@ fn gather<'a>(
         gathered.push(if single { InputBytes::One(bytes) } else { InputBytes::Each(bytes) });
     }
     Ok(gathered)
+}
+
+/// Fails if the file was shortened since the plan was made, so that an input is not in it any more: libhdf5 would
+/// read zeros.
+fn check_length(library: &'static Library, dataset: Hid, plan: &Plan, input: usize) -> Result<()> {
+    // The first slot is the output.
+    let slot = plan.key.slots.get(input + 1);
+    let Some(&Source::Mapped { offset, bytes, .. }) = slot.map(|slot| &slot.source) else { return Ok(()) };
+    let disk = on_disk(library, &library.object_file(dataset)?);
+    if disk.is_some_and(|disk| disk.version.0 < offset.saturating_add(bytes)) {
+        fail!(Io, "the file was shortened while it was open, and the input is not whole any more")
+    }
+    Ok(())
 }
 
 fn resize(buffer: &mut Vec<u8>, bytes: usize) -> Result<()> {

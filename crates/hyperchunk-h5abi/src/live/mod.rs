@@ -21,5 +21,4 @@ mod vlen_strings;
 
 pub(crate) use budget::Computation;
 pub(crate) use evaluate::evaluate;
-pub(crate) use locate::{CLIENT_DATA_VERSION, is_computed, is_written};
-pub(crate) use plan::{absolute, check_shape};
+pub(crate) use locate::is_written;

@@ -37,19 +37,6 @@ pub(crate) fn check(library: &'static Library, file: Hid, record: &Record, input
     hyperchunk_udf::sources::check(record, input, &find(library, file, name)?)
 }
 
-/// Adds the sources of all inputs to the record.
-pub(crate) fn add(library: &'static Library, file: Hid, record: &mut Record) -> Result<()> {
-    record.sources.clear();
-    for input in &record.inputs {
-        let name = record.find_attribute(input).map_or(input.name.as_str(), |(object, _)| object);
-        let found = find(library, file, name)?;
-        if !found.is_empty() {
-            record.sources.insert(input.name.clone(), found.listed());
-        }
-    }
-    Ok(())
-}
-
 struct Walk {
     library: &'static Library,
     file: Hid,

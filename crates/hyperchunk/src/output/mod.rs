@@ -14,11 +14,15 @@
 //! that, it is called `.NAME.32-HEXADECIMAL-DIGITS.old` for a moment: a process that is killed then leaves
 //! the only copy there, which may be renamed back.
 
+#[cfg(target_os = "linux")]
+mod extended;
 mod folder;
 mod suffix;
 #[cfg(target_os = "linux")]
 mod way;
 
+#[cfg(target_os = "linux")]
+pub(crate) use extended::copy_extended_attributes;
 pub use folder::{Entry, Folder};
 pub use suffix::{Kind, accept, accept_folder, choose, known};
 

@@ -59,6 +59,26 @@ impl Contents {
         Ok(contents)
     }
 
+    /// Lists an object of a file, and all objects below it; there is no root.
+    ///
+    /// # Errors
+    /// Errors of reading them.
+    pub fn list_object(input: Input, object: Object) -> Result<Self> {
+        let file = input.file.clone();
+        if file.is_remote() {
+            file.prefetch(&object, true, None)?;
+        }
+        let path = object.path().unwrap_or("/").as_bytes().to_vec();
+        let is_group = object.kind() == ObjectKind::Group;
+        let mut contents =
+            Self { inputs: vec![input], items: Vec::new(), roots: Vec::new(), places: vec![HashMap::new()] };
+        contents.add(0, object, path)?;
+        if is_group {
+            contents.below(0, &file)?;
+        }
+        Ok(contents)
+    }
+
     /// Adds all objects that are reachable by hard links from the last item.
     fn below(&mut self, input: usize, file: &File) -> Result<()> {
         let root = self.items.len() - 1;

@@ -9,6 +9,18 @@ use hyperchunk_format::model::{
     AllocationTime, Attribute, FillValue, FillWhen, Layout, LinkTarget, Name, ObjectKind,
 };
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Handling of references to objects that are not copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outside {
+    /// They get the undefined address.
+    Undefined,
+    /// They become null.
+    Null,
+    /// They stay: the copy is in the same file.
+    Stays,
+}
 
 /// The objects of the new file, by item.
 #[derive(Debug)]
@@ -18,12 +30,21 @@ pub struct CreatedObjects {
     /// The dataset of each item, if it is one.
     pub datasets: Vec<Option<DatasetWriter>>,
     pub(super) attributes: u64,
+    pub(super) outside: Outside,
+    /// Number of references that became null.
+    pub(super) lost: AtomicU64,
 }
 
 impl CreatedObjects {
     /// Creates an empty list for this number of items.
     pub fn new(items: usize) -> Self {
-        Self { nodes: vec![None; items], datasets: vec![None; items], attributes: 0 }
+        Self {
+            nodes: vec![None; items],
+            datasets: vec![None; items],
+            attributes: 0,
+            outside: Outside::Undefined,
+            lost: AtomicU64::new(0),
+        }
     }
 
     fn node(&self, item: usize) -> Result<NodeId> {
@@ -31,7 +52,7 @@ impl CreatedObjects {
         node.ok_or_else(|| Error::invalid("an object that was not made"))
     }
 
-    /// Returns the address in the new file of an object, given its address in a source.
+    /// Returns the address in the new file of an object, given its address in a source; 0 for null references.
     pub fn address(
         &self,
         packing: &PackPlan,
@@ -39,15 +60,41 @@ impl CreatedObjects {
         input: usize,
         old: u64,
     ) -> Result<Option<u64>> {
+        let found = self.object_address(packing, writer, input, old)?;
+        if found.is_none() && self.outside == Outside::Null {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+            return Ok(Some(0));
+        }
+        Ok(found)
+    }
+
+    /// Does the same; `None` if the new file has no such object.
+    fn object_address(
+        &self,
+        packing: &PackPlan,
+        writer: &Writer,
+        input: usize,
+        old: u64,
+    ) -> Result<Option<u64>> {
         let node = packing.contents.find(input, old).and_then(|item| self.nodes.get(item).copied().flatten());
+        let node = match node {
+            None if self.outside == Outside::Stays => writer.edited_object(old),
+            node => node,
+        };
         node.map(|node| writer.address(node)).transpose()
     }
 }
 
 /// Makes all objects, their links and attributes.
 pub(super) fn make(packing: &PackPlan, writer: &Writer) -> Result<CreatedObjects> {
+    let mut made = CreatedObjects::new(packing.contents.items.len());
+    make_in(packing, writer, &mut made)?;
+    Ok(made)
+}
+
+/// Makes all objects, their links and attributes, and adds them to a list.
+pub(super) fn make_in(packing: &PackPlan, writer: &Writer, made: &mut CreatedObjects) -> Result<()> {
     let contents = &packing.contents;
-    let mut made = CreatedObjects::new(contents.items.len());
     let mut roots = HashMap::new();
     for (number, item) in contents.items.iter().enumerate() {
         let named = |error: Error| item.object.name(error);
@@ -73,21 +120,21 @@ pub(super) fn make(packing: &PackPlan, writer: &Writer) -> Result<CreatedObjects
     }
     for (number, item) in contents.items.iter().enumerate() {
         if item.dataset.is_some() {
-            let dataset = make_dataset(packing, writer, &made, number, tracked(item));
+            let dataset = make_dataset(packing, writer, made, number, tracked(item));
             let dataset = dataset.map_err(|error| item.object.name(error))?;
             made.nodes[number] = Some(dataset.id());
             made.datasets[number] = Some(dataset);
         }
     }
     for (number, item) in contents.items.iter().enumerate() {
-        links(packing, writer, &made, number, item)?;
+        links(packing, writer, made, number, item)?;
         made.attributes +=
-            attributes(packing, writer, &made, number, item).map_err(|error| item.object.name(error))?;
+            attributes(packing, writer, made, number, item).map_err(|error| item.object.name(error))?;
         if let Some(comment) = item.object.comment()? {
             writer.set_comment(made.node(number)?, Some(comment))?;
         }
     }
-    Ok(made)
+    Ok(())
 }
 
 /// Returns whether the order of the item's attributes is tracked.
@@ -154,7 +201,7 @@ pub fn make_dataset(
         fill = FillValue { allocation: AllocationTime::Default, ..fill };
     }
     let committed = match dataset.committed() {
-        Some(old) => address(old)?,
+        Some(old) => made.object_address(packing, writer, item.input, old)?,
         None => None,
     };
     let mut options = DatasetOptions::new(plan.translation.datatype.clone(), plan.dataspace.clone())
@@ -248,7 +295,10 @@ pub fn attribute(
     Ok(Attribute {
         data: translation.run(&old.data, &ends).map_err(named)?,
         datatype: translation.datatype,
-        committed: old.committed.map(address).transpose()?.flatten(),
+        committed: match old.committed {
+            Some(old) => made.object_address(packing, writer, item.input, old)?,
+            None => None,
+        },
         ..old.clone()
     })
 }

@@ -11,15 +11,19 @@ pub(crate) mod copy;
 mod data;
 mod extract;
 mod filters;
+mod in_place;
 pub(crate) mod list;
 pub(crate) mod make;
 mod measure;
+mod objects;
 pub(crate) mod plan;
 pub(crate) mod shape;
 pub(crate) mod translate;
 pub(crate) mod verify;
 
 pub use extract::{ExtractReport, Part, extract};
+pub use in_place::pack_in_place;
+pub use objects::{ObjectsReport, copy_object};
 pub use verify::VerifyReport;
 
 use crate::io::RemoteOptions;

@@ -25,7 +25,8 @@ pub struct Translation {
 pub(super) struct AddressContext<'a> {
     pub(super) file: &'a File,
     pub(super) writer: &'a Writer,
-    /// Maps an object's address in the source to the one in the new file; `None` if it is missing there.
+    /// Maps an object's address in the source to the one in the new file; `None` if it is missing there, 0 if the
+    /// reference becomes null.
     pub(super) address: &'a dyn Fn(u64) -> Result<Option<u64>>,
     /// True to store the elements as an attribute's.
     pub(super) attribute: bool,
@@ -206,8 +207,12 @@ impl Translation {
                     to.fill(0);
                 } else {
                     let object = sequences.object(place, index)?;
-                    let object = ends.moved(object, 0, width)?;
-                    put(to, 0, ends.store(object.len(), &object)?.get(4..).unwrap_or_default())?;
+                    match ends.moved(object, 0, width)? {
+                        None => to.fill(0),
+                        Some(object) => {
+                            put(to, 0, ends.store(object.len(), &object)?.get(4..).unwrap_or_default())?;
+                        }
+                    }
                 }
             }
             ElementForm::Revised => self.revised(from, to, ends, sequences)?,
@@ -273,8 +278,13 @@ impl Translation {
         let [kind, flags, ..] = *from else { return Err(Error::corrupt("a reference of no bytes")) };
         let external = flags & EXTERNAL != 0;
         if kind == OBJECT && !external {
-            let moved = ends.token(from, 2)?;
-            return put(to, 0, &moved);
+            return match ends.token(from, 2)? {
+                Some(moved) => put(to, 0, &moved),
+                None => {
+                    to.fill(0);
+                    Ok(())
+                }
+            };
         }
         let place = from.get(6..).unwrap_or_default();
         let (address, index) = (address(place, ADDRESS_BYTES)?, number(place, ADDRESS_BYTES)?);
@@ -283,7 +293,11 @@ impl Translation {
         }
         let object = sequences.object(address, index)?;
         // An address in another file does not change.
-        let object = if external { object.to_vec() } else { ends.token(object, 0)? };
+        let moved = if external { Some(object.to_vec()) } else { ends.token(object, 0)? };
+        let Some(object) = moved else {
+            to.fill(0);
+            return Ok(());
+        };
         put(to, 6, ends.store(object.len(), &object)?.get(4..).unwrap_or_default())
     }
 }
@@ -306,16 +320,18 @@ impl AddressContext<'_> {
         Ok((self.address)(address)?.unwrap_or(u64::MAX))
     }
 
-    /// Returns the bytes with the address of `width` bytes at `at` replaced by the new one, of 8.
-    fn moved(&self, bytes: &[u8], at: usize, width: usize) -> Result<Vec<u8>> {
+    /// Returns the bytes with the address of `width` bytes at `at` replaced by the new one, of 8; `None` if the
+    /// reference becomes null.
+    fn moved(&self, bytes: &[u8], at: usize, width: usize) -> Result<Option<Vec<u8>>> {
         let old = address(bytes.get(at..).unwrap_or_default(), width)?;
         let new = self.find(old)?;
         let (head, tail) = (bytes.get(..at), bytes.get(at.saturating_add(width)..));
-        Ok([head.unwrap_or_default(), &new.to_le_bytes(), tail.unwrap_or_default()].concat())
+        let moved = [head.unwrap_or_default(), &new.to_le_bytes(), tail.unwrap_or_default()].concat();
+        Ok((new != 0).then_some(moved))
     }
 
     /// Does the same as [`AddressContext::moved`] for an address preceded by its width.
-    fn token(&self, bytes: &[u8], at: usize) -> Result<Vec<u8>> {
+    fn token(&self, bytes: &[u8], at: usize) -> Result<Option<Vec<u8>>> {
         if bytes.get(at) != Some(&8) {
             return Err(Error::unsupported("a reference whose address has not 8 bytes"));
         }

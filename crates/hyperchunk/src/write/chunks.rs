@@ -247,6 +247,18 @@ impl Chunks {
         }
     }
 
+    /// Discards all chunks that wait.
+    pub(super) fn forget_all_waiting(&self, inner: &Inner) {
+        let mut waiting = locked(&self.waiting);
+        inner.waiting_bytes.fetch_sub(waiting.chunks.len() * self.bytes, Ordering::Relaxed);
+        *waiting = PartialChunks::default();
+    }
+
+    /// Takes the stored chunks of another state of the dataset.
+    pub(super) fn replace(&self, other: &Self) {
+        *locked(&self.stored) = std::mem::take(&mut *locked(&other.stored));
+    }
+
     /// Stores all waiting chunks. Failure of some does not stop the others; they remain waiting.
     pub(super) fn flush(&self, inner: &Inner, node: &DatasetNode) -> Result<()> {
         let mut waiting = locked(&self.waiting);

@@ -139,6 +139,7 @@ impl Writer {
     /// Invalid if the file is closed; Limit or Unsupported for contents that cannot be stored; the sink's.
     pub fn flush(&self) -> Result<()> {
         self.0.open()?;
+        self.check_no_transaction("commit")?;
         self.commit(&mut self.0.commits())
     }
 
@@ -183,6 +184,7 @@ impl Writer {
     /// closing may be tried again, and [`recover`](super::recover) makes a file of them when this writer is
     /// gone.
     pub fn close(&self) -> Result<()> {
+        self.check_no_transaction("close the file")?;
         let mut last = self.0.commits();
         if self.0.closed.load(Ordering::Acquire) {
             // It may be there still, if it could not be deleted.

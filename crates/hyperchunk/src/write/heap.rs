@@ -75,6 +75,11 @@ impl Heap {
         Ok((address, number.into()))
     }
 
+    /// Drops the open collection, whose space was given back.
+    pub(super) fn forget(&self) {
+        drop(self.open.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
     /// Writes the open collection. It stays open with `keep`, to which commits that replace bytes atomically are a
     /// condition; otherwise it never changes again, since it may be all that is left of this process.
     pub(super) fn flush(&self, space: &Space, sink: &dyn Sink, keep: bool) -> Result<()> {

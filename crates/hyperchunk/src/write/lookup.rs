@@ -166,6 +166,13 @@ impl Writer {
         tree.nodes.iter().position(is_there).map(NodeId)
     }
 
+    /// Returns the object at an address of the edited file; `None` if there is none.
+    #[must_use]
+    pub fn edited_object(&self, address: u64) -> Option<NodeId> {
+        let edit = self.0.edit.as_ref().filter(|edit| edit.base.object(address).is_ok());
+        self.object_at(address).or_else(|| edit.map(|edit| edit.at(&mut self.0.tree_mut(), address)))
+    }
+
     /// Returns an object as [`Writer::snapshot`] has it, even without any link to it.
     ///
     /// # Errors

@@ -122,7 +122,15 @@ impl Writer {
         pieces.push((structure.start, structure.region));
         pieces.sort_by_key(|(start, _)| *start);
         let source = SnapshotSource { sink: Arc::clone(&self.0.sink), pieces, size: structure.end };
-        let file = File::from_source(Arc::new(source), None, &OpenOptions::default())?;
+        let mut options = OpenOptions::default();
+        let mut path = None;
+        if let Some(edit) = &self.0.edit {
+            // Other files are found from the folder of the edited one.
+            path = edit.base.path().map(std::path::Path::to_owned);
+            options.index = crate::index::IndexOption::Never;
+            options.ignore_layouts = true;
+        }
+        let file = File::from_source(Arc::new(source), path, &options)?;
         Ok((file, structure.addresses.into()))
     }
 }

@@ -67,7 +67,14 @@ impl Ranges {
     }
 }
 
-#[derive(Debug, Default)]
+/// State of the allocator, to which it can return.
+#[derive(Debug)]
+pub(super) struct SpaceState {
+    next: u64,
+    free: FreeList,
+}
+
+#[derive(Debug, Clone, Default)]
 struct FreeList {
     /// Free list: start and length of each piece. Pieces never touch.
     now: BTreeMap<u64, u64>,
@@ -140,6 +147,22 @@ impl Space {
 
     fn readers(&self) -> MutexGuard<'_, Readers> {
         self.readers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns its state.
+    pub(super) fn state(&self) -> SpaceState {
+        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        SpaceState { next: self.end(), free: free.clone() }
+    }
+
+    /// Returns to an earlier state: what was taken and freed since was not.
+    pub(super) fn restore(&self, state: SpaceState) {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        // Bytes up to here may have been written since.
+        self.freed_end.fetch_max(self.end(), Ordering::AcqRel);
+        self.next.store(state.next, Ordering::Release);
+        *free = state.free;
+        self.any_free.store(!free.now.is_empty(), Ordering::Release);
     }
 
     /// Returns whether space that begins at `start` was never written, so that a hole there reads as zeros.

@@ -186,7 +186,7 @@ impl Writer {
 }
 
 fn deleted() -> Error {
-    Error::invalid("the object was deleted: a commit removed its last link")
+    Error::invalid("the object was deleted: a commit removed its last link, or its transaction was undone")
 }
 
 impl Inner {
@@ -231,7 +231,7 @@ fn known(kind: u16) -> bool {
 }
 
 /// Returns a dataset as it is stored, and the extents of its chunk index.
-fn dataset(old: &Dataset, oldest: LibVersion) -> Result<(DatasetNode, Vec<Extent>)> {
+pub(super) fn dataset(old: &Dataset, oldest: LibVersion) -> Result<(DatasetNode, Vec<Extent>)> {
     if old.store().is_some() {
         return Err(Error::unsupported("the data are in a sharded store: write through the store"));
     }

@@ -15,6 +15,7 @@ mod sink;
 mod structures;
 #[cfg(test)]
 mod tests;
+mod transaction;
 
 pub(super) use base::{BaseObject, Replaced};
 pub(crate) use journal_file::settle;
@@ -22,6 +23,7 @@ pub(crate) use journal_file::settle;
 use self::redo::{JournalFile, Redo};
 use super::options::CreateOptions;
 use super::sink::{LocalSink, Sink};
+use super::space::SpaceState;
 use super::tree::{Node, NodeId, NodeKind, Tree};
 use super::writer::Writer;
 use crate::storage::BLOCKS;
@@ -48,6 +50,8 @@ pub(super) struct Edit {
     superblock: SuperblockBytes,
     /// The objects that are known by their address.
     pub(super) known: Mutex<HashMap<u64, NodeId>>,
+    /// The space at the beginning of the open transaction.
+    transaction: Mutex<Option<SpaceState>>,
 }
 
 /// Device and inode of a file.
@@ -86,7 +90,7 @@ fn edited() -> Error {
 }
 
 /// Refuses to replace a file that this program edits.
-pub(super) fn check_not_edited(metadata: &Metadata) -> Result<()> {
+pub(crate) fn check_not_edited(metadata: &Metadata) -> Result<()> {
     let edits = EDITED.lock().unwrap_or_else(PoisonError::into_inner);
     if number(metadata).is_some_and(|number| edits.contains(&number)) { Err(edited()) } else { Ok(()) }
 }
@@ -243,7 +247,7 @@ fn begin(
     let length = base.size().max(found.end.saturating_add(found.base));
     let sink = Arc::new(sink::EditSink::new(sink, Redo::new(journal), length, only));
     let end = length.saturating_sub(found.base).next_multiple_of(8);
-    let edit = Edit { base, superblock, known: Mutex::default() };
+    let edit = Edit { base, superblock, known: Mutex::default(), transaction: Mutex::default() };
     let root = found.root;
     let writer = Writer::editing(Arc::<sink::EditSink>::clone(&sink), name, &options, end, edit);
     sink.set_reused(writer.0.space.reused_since_commit(), found.base);

@@ -110,7 +110,10 @@ impl Sink for EditSink {
     }
 
     fn discard(&self) -> Result<()> {
-        self.redo_mut().remove()
+        let mut redo = self.redo_mut();
+        redo.remove()?;
+        // Uncommitted bytes after the last commit's.
+        if redo.is_complete() { Ok(()) } else { self.file.cut(self.committed_end.load(Ordering::Acquire)) }
     }
 
     fn release(&self) {

@@ -3,15 +3,12 @@
 use super::attach::AttachedDataset;
 use super::list::find;
 use super::open::open;
-use super::record_file;
-use crate::errors::failure;
-use crate::handles::c_name;
-use crate::library::Library;
-use crate::live::sources;
-use crate::{Result, fail, filter};
+use super::{fail, lookup, store};
+use crate::{plan, sources, to_udf_error};
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::cpp::wasm::Language;
 use hyperchunk_udf::cuda;
+use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use hyperchunk_udf::host::{
     Job, JobSlot, Programs, Session, Source, compile_cpp, compile_cuda, compile_wasm,
 };
@@ -28,23 +25,17 @@ use std::path::Path;
 ///
 /// # Errors
 /// `Refused` for a dataset not signed with the user's key without `take_over`; `Invalid` for an invalid
-/// record; errors of compiling and signing. If interrupted, the dataset is unreadable until this has run
-/// again or it is attached again.
-pub fn rebuild(
-    library: &'static Library,
-    path: &Path,
-    dataset: &str,
-    take_over: bool,
-) -> Result<AttachedDataset> {
-    let about = |e: crate::Error| e.about(format!("{}:{dataset}", path.display()));
-    let entry = find(library, path, dataset)?;
+/// record; errors of compiling and signing.
+pub fn rebuild(path: &Path, dataset: &str, take_over: bool) -> Result<AttachedDataset> {
+    let about = |e: Error| e.about(format!("{}:{dataset}", path.display()));
+    let entry = find(path, dataset)?;
     let (mut record, signer) = entry.record.map_err(about)?;
     let key = keys::own_key()?;
     trust::check_revoked(&key.fingerprint())?;
     if signer != Some(key.fingerprint()) && !take_over {
         let who = signer.map_or_else(|| "nobody".to_owned(), |f| f.to_string());
-        return Err(about(crate::Error::new(
-            crate::ErrorKind::Refused,
+        return Err(about(Error::new(
+            ErrorKind::Refused,
             format!(
                 "it is signed by {who}, and rebuilt it would be signed by you: look at what it does (hyperchunk udf show --source), then add --take-over"
             ),
@@ -52,8 +43,8 @@ pub fn rebuild(
     }
     if let Some(name) = record.uncut.first() {
         let name = hyperchunk_udf::escape::escape(name, 80);
-        return Err(about(crate::Error::new(
-            crate::ErrorKind::Unsupported,
+        return Err(about(Error::new(
+            ErrorKind::Unsupported,
             format!(
                 "it has grown to the very shape of {name:?}, which is read whole, and a record of that shape could not tell so: let it grow further, then rebuild it"
             ),
@@ -89,14 +80,14 @@ pub fn rebuild(
     }
     // The signature also covers the present origin of the inputs.
     {
-        let file = open(library, path, false).map_err(about)?;
-        sources::add(library, file.handle.id, &mut record).map_err(about)?;
+        let file = open(path, false).map_err(about)?;
+        sources::add(&file.file, &mut record).map_err(about)?;
     }
     record.created = keys::now();
     key.sign(&mut record);
     let bytes = record.encode()?;
     Record::parse(&bytes)?;
-    write(library, path, dataset, &record, &bytes).map_err(about)?;
+    write(path, dataset, &record, &bytes).map_err(about)?;
     let chunks = record.output.dims.iter().zip(&record.chunk).map(|(&d, &c)| d.div_ceil(c)).product();
     Ok(AttachedDataset { json: String::from_utf8_lossy(&bytes).into_owned(), record, chunks })
 }
@@ -124,18 +115,14 @@ fn try_record(record: &Record, programs: &Programs) -> Result<()> {
     Session::start(&job, programs).map(drop)
 }
 
-fn write(library: &'static Library, path: &Path, dataset: &str, record: &Record, bytes: &[u8]) -> Result<()> {
-    let file = open(library, path, true)?;
-    filter::register(library)?;
-    let handle = library.open_dataset(file.handle.id, &c_name(dataset)?)?;
-    let words = library.live_filter(library.create_plist(handle.id)?.id);
-    if words.as_ref().and_then(|w| w.get(1..)) != Some(&record.id.to_words()[..]) {
+fn write(path: &Path, dataset: &str, record: &Record, bytes: &[u8]) -> Result<()> {
+    let file = open(path, true)?;
+    let found = lookup::dataset(&file.file, dataset)?;
+    let words = plan::client_data(&found);
+    if words.and_then(|words| words.get(1..)) != Some(&record.id.to_words()[..]) {
         fail!(Invalid, "its record is another live dataset's")
     }
-    record_file::write(library, handle.id, record, bytes)?;
-    // SAFETY: an open file; 1 is H5F_SCOPE_GLOBAL.
-    if unsafe { (library.f.file_flush)(file.handle.id, 1) } < 0 {
-        return Err(failure(library, "cannot write the file"));
-    }
-    Ok(())
+    let writer = file.writer()?.dataset(file.node(found.object().address())?);
+    store::write(&writer.map_err(|error| to_udf_error(&error))?, record, bytes)?;
+    file.commit()
 }

@@ -2,10 +2,9 @@
 
 use super::list::Entry;
 use super::verify::{check_inputs, check_legacy, verify_stubs};
-use super::{find, split_target};
-use crate::library::Library;
-use crate::{Error, ErrorKind, Result, fail};
+use super::{fail, find, split_target};
 use hyperchunk_udf::backend::Backend;
+use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use hyperchunk_udf::escape::escape;
 use hyperchunk_udf::host::{Programs, probe};
 use hyperchunk_udf::keys::PublicKey;
@@ -25,17 +24,17 @@ pub struct CheckResult {
 }
 
 /// Checks a live dataset of the file at `path`.
-pub fn check(library: &'static Library, path: &Path, entry: &Entry) -> CheckResult {
+pub fn check(path: &Path, entry: &Entry) -> CheckResult {
     let chunks = match (&entry.legacy, &entry.record) {
         (Some(legacy), _) if legacy.signer == Signer::Broken => {
             Err(Error::new(ErrorKind::Invalid, "it was written by HDF5-UDF, and its signature does not hold"))
         }
         (Some(_), _) => Ok(1),
-        (None, Ok((record, _))) => verify_stubs(library, path, &entry.path, record, &entry.json),
+        (None, Ok((record, _))) => verify_stubs(path, &entry.path, record, &entry.json),
         (None, Err(error)) => Err(error.clone()),
     };
     let runs = match &chunks {
-        Ok(_) => runs_here(library, path, entry),
+        Ok(_) => runs_here(path, entry),
         Err(error) => Err(error.clone()),
     };
     CheckResult { chunks, runs }
@@ -45,17 +44,17 @@ pub fn check(library: &'static Library, path: &Path, entry: &Entry) -> CheckResu
 ///
 /// # Errors
 /// The reason for which it would not run.
-pub fn runs_here(library: &'static Library, path: &Path, entry: &Entry) -> Result<(Profile, String)> {
+pub fn runs_here(path: &Path, entry: &Entry) -> Result<(Profile, String)> {
     let profile = entry.profile.clone()?;
     let backend = match (&entry.legacy, &entry.record) {
-        (Some(legacy), _) => match check_legacy(library, path, &entry.path, legacy)?.backend {
+        (Some(legacy), _) => match check_legacy(path, &entry.path, legacy)?.backend {
             // Trying C++ would need a compiler, its compiled form does not: check Lua's sandbox, which is
             // equivalent.
             Backend::Cpp => Backend::Lua,
             other => other,
         },
         (None, Ok((record, _))) => {
-            check_inputs(library, path, record)?;
+            check_inputs(path, record)?;
             record.backend
         }
         (None, Err(error)) => return Err(error.clone()),
@@ -72,11 +71,7 @@ pub fn runs_here(library: &'static Library, path: &Path, entry: &Entry) -> Resul
 ///
 /// # Errors
 /// `Syntax` for any other text, `NotFound` when the dataset is unsigned, and errors of reading files.
-pub fn named_key(
-    key: &str,
-    profile: &str,
-    library: impl FnOnce() -> Result<&'static Library>,
-) -> Result<KnownKey> {
+pub fn named_key(key: &str, profile: &str) -> Result<KnownKey> {
     if Path::new(key).is_file() {
         let text = std::fs::read_to_string(key).map_err(|e| Error::io(escape(key, 300), &e))?;
         let public = match legacy::public_key(&text) {
@@ -86,7 +81,7 @@ pub fn named_key(
         return Ok(KnownKey::new(&public, profile));
     }
     if let Ok((file, dataset)) = split_target(key) {
-        return match find(library()?, Path::new(file), dataset)?.key()? {
+        return match find(Path::new(file), dataset)?.key()? {
             Some(public) => Ok(KnownKey::new(&public, profile)),
             None => Err(Error::new(ErrorKind::NotFound, "nobody signed it").about(key)),
         };

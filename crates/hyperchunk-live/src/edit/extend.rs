@@ -1,15 +1,14 @@
 //! Growing a live dataset to the shape of its inputs.
 
-use super::attach::look_up;
 use super::list::find;
+use super::lookup::{look_up, missing};
 use super::open::open;
-use super::record_file::write_chunks;
-use crate::errors::failure;
-use crate::handles::c_name;
-use crate::library::Library;
-use crate::{Error, ErrorKind, Result, fail, filter};
+use super::store::write_chunks;
+use super::{fail, lookup};
+use crate::to_udf_error;
+use hyperchunk::File;
 use hyperchunk_udf::chunking::chunk_numbers;
-use hyperchunk_udf::escape::escape;
+use hyperchunk_udf::error::{Error, Result};
 use hyperchunk_udf::record::Record;
 use hyperchunk_udf::spec::resolution;
 use hyperchunk_udf::stub::{RecordDigest, RecordLocation};
@@ -30,21 +29,15 @@ pub struct ExtendedDataset {
 ///
 /// # Errors
 /// `Invalid` for a dataset that cannot grow, or not to that shape; `NotFound`, `Io`.
-pub fn extend(
-    library: &'static Library,
-    path: &Path,
-    dataset: &str,
-    to: Option<&[u64]>,
-) -> Result<ExtendedDataset> {
+pub fn extend(path: &Path, dataset: &str, to: Option<&[u64]>) -> Result<ExtendedDataset> {
     let about = |e: Error| e.about(format!("{}:{dataset}", path.display()));
-    let entry = find(library, path, dataset)?;
+    let entry = find(path, dataset)?;
     let (record, _) = entry.record.map_err(about)?;
     let digest = RecordDigest::compute(entry.json.as_bytes());
-    grow(library, path, dataset, &record, (digest, entry.place), to).map_err(about)
+    grow(path, dataset, &record, (digest, entry.place), to).map_err(about)
 }
 
 fn grow(
-    library: &'static Library,
     path: &Path,
     dataset: &str,
     record: &Record,
@@ -54,10 +47,10 @@ fn grow(
     if record.maximum.is_empty() {
         fail!(Invalid, "it does not grow; attach it with --maxshape for one that does")
     }
-    let file = open(library, path, true)?;
+    let file = open(path, true)?;
     let dims = match to {
         Some(dims) => dims.to_vec(),
-        None => shape_of_inputs(library, file.handle.id, record)?,
+        None => shape_of_inputs(&file.file, record)?,
     };
     let before = &record.output.dims;
     if dims.len() != before.len() || dims.iter().zip(before).any(|(now, before)| now < before) {
@@ -69,7 +62,6 @@ fn grow(
         )
     }
     let grown = record.grown(&dims)?;
-    let handle = library.open_dataset(file.handle.id, &c_name(dataset)?)?;
     let had = |chunk: &[u64]| {
         let ends = before.iter().zip(&record.chunk).map(|(&d, &c)| d.div_ceil(c));
         chunk.iter().zip(ends).all(|(&n, end)| n < end)
@@ -77,33 +69,22 @@ fn grow(
     let new: Vec<Vec<u64>> =
         chunk_numbers(&grown.output.dims, &record.chunk).filter(|chunk| !had(chunk)).collect();
     if dims != *before {
-        filter::editing(library, || {
-            // SAFETY: as many dimensions as the dataset has.
-            if unsafe { (library.f.dataset_set_extent)(handle.id, dims.as_ptr()) } < 0 {
-                return Err(failure(library, "cannot resize it"));
-            }
-            Ok(())
-        })?;
-        write_chunks(library, handle.id, &grown, digest, place, new.iter().cloned())?;
-        // SAFETY: an open file; 1 is H5F_SCOPE_GLOBAL.
-        if unsafe { (library.f.file_flush)(file.handle.id, 1) } < 0 {
-            return Err(failure(library, "cannot write the file"));
-        }
+        let engine = |error: hyperchunk::Error| to_udf_error(&error);
+        let found = lookup::dataset(&file.file, dataset)?;
+        let writer = file.writer()?.dataset(file.node(found.object().address())?).map_err(engine)?;
+        writer.resize(&dims).map_err(engine)?;
+        write_chunks(&writer, &grown, digest, place, new.iter().cloned())?;
+        file.commit()?;
     }
     Ok(ExtendedDataset { dims, new_chunks: new.len() as u64 })
 }
 
 /// Returns the largest shape for which all inputs of the dataset's shape have enough elements.
-fn shape_of_inputs(
-    library: &'static Library,
-    file: crate::symbols::Hid,
-    record: &Record,
-) -> Result<Vec<u64>> {
+fn shape_of_inputs(file: &File, record: &Record) -> Result<Vec<u64>> {
     let mut shape: Option<Vec<u64>> = None;
     for input in record.inputs.iter().filter(|input| record.is_cut(input)) {
-        let Some(found) = look_up(library, file, record.backend, &input.name, &mut HashMap::new())? else {
-            let text = format!("input {:?} is not in the file", escape(&input.name, 80));
-            return Err(Error::new(ErrorKind::NotFound, text));
+        let Some(found) = look_up(file, record.backend, &input.name, &mut HashMap::new())? else {
+            return Err(missing(&input.name));
         };
         let dims = found.info.dims;
         shape = Some(match shape {

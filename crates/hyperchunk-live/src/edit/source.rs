@@ -1,11 +1,12 @@
 //! Reading the program to attach: a source, or a WebAssembly module.
 
 use super::attach::{Program, SourceText};
-use crate::{Error, ErrorKind, Result, fail};
+use super::fail;
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::cpp::wasm::Language;
 use hyperchunk_udf::cuda;
 use hyperchunk_udf::datatype::Datatype;
+use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use hyperchunk_udf::host::{Programs, compile_wasm};
 use hyperchunk_udf::record::CompiledForm;
 use hyperchunk_udf::scan::Scan;

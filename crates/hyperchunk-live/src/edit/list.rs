@@ -1,22 +1,18 @@
 //! The live datasets of a file.
 
-use super::dimensions;
 use super::open::open;
-use crate::errors::failure;
-use crate::handles::c_name;
-use crate::library::Library;
-use crate::live::is_computed;
-use crate::live::legacy::payload;
-use crate::live::record::{VerifiedRecord, read};
-use crate::symbols::{Hid, ID_DATASET};
-use crate::{Error, ErrorKind, Result, fail};
+use super::{absolute, dimensions, fail, lookup};
+use crate::{plan, to_udf_error};
+use hyperchunk::model::ObjectKind;
+use hyperchunk::walk::{Found, Next, Visit};
+use hyperchunk::{File, Object};
+use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use hyperchunk_udf::keys::PublicKey;
-use hyperchunk_udf::legacy::{LegacyDataset, Signer};
+use hyperchunk_udf::legacy::{LegacyDataset, Signer, is_legacy};
 use hyperchunk_udf::profile::Profile;
-use hyperchunk_udf::record::{ATTRIBUTE, Record};
-use hyperchunk_udf::signature::Fingerprint;
+use hyperchunk_udf::record::Record;
+use hyperchunk_udf::signature::{self, Fingerprint};
 use hyperchunk_udf::stub::RecordLocation;
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::Path;
 
 /// A live dataset of a file.
@@ -78,98 +74,85 @@ impl Entry {
 ///
 /// # Errors
 /// `Io` or `NotFound` when the file cannot be read. A damaged record is an [`Entry`], not an error.
-pub fn list(library: &'static Library, path: &Path) -> Result<Vec<Entry>> {
-    let file = open(library, path, false)?;
-    let names = links(library, file.handle.id).map_err(|e| e.about(path.display().to_string()))?;
+pub fn list(path: &Path) -> Result<Vec<Entry>> {
+    let opened = open(path, false)?;
+    let names = names(&opened.file).map_err(|e| e.about(path.display().to_string()))?;
     let mut entries = Vec::new();
     for name in &names {
-        if let Some(entry) = entry(library, file.handle.id, name)? {
-            entries.push(entry);
-        }
+        // A link may dangle, or point to a missing file: then it is not a live dataset of this file.
+        let Ok(Some(object)) = lookup::object(&opened.file, &absolute(name)) else { continue };
+        entries.extend(entry(&object, name)?);
     }
     Ok(entries)
 }
 
-/// Returns the names of all links of a file, sorted.
-fn links(library: &'static Library, file: Hid) -> Result<Vec<CString>> {
-    let mut names: Vec<CString> = Vec::new();
-    const BY_NAME: c_int = 0;
-    const INCREASING: c_int = 0;
-    // SAFETY: the visitor gets the list that outlives the call.
-    let rc = unsafe { (library.f.link_visit)(file, BY_NAME, INCREASING, collect, (&raw mut names).cast()) };
-    if rc < 0 { Err(failure(library, "cannot list the file")) } else { Ok(names) }
-}
-
-/// Returns the names of all links of an open file as text.
-pub(super) fn names(library: &'static Library, file: Hid) -> Result<Vec<String>> {
-    Ok(links(library, file)?.iter().map(|name| name.to_string_lossy().into_owned()).collect())
-}
-
-unsafe extern "C" fn collect(_: Hid, name: *const c_char, _: *const c_void, list: *mut c_void) -> c_int {
-    // SAFETY: HDF5 passes a NUL-terminated name, and the list is ours.
-    unsafe { (*list.cast::<Vec<CString>>()).push(CStr::from_ptr(name).to_owned()) };
-    0
+/// Returns the names of all links of a file, without a leading slash, sorted in each group.
+pub(super) fn names(file: &File) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    let root = file.root().map_err(|error| to_udf_error(&error))?;
+    let walked = file.walk(&root, b"/", &mut |visit: Visit<'_>| {
+        if visit.link.is_some() {
+            names.push(String::from_utf8_lossy(visit.path).trim_start_matches('/').to_owned());
+        } else if let Found::Broken(error) = visit.found {
+            return Err(error);
+        }
+        Ok(Next::Enter)
+    });
+    walked.map_err(|error| to_udf_error(&error))?;
+    Ok(names)
 }
 
 /// Finds the live dataset at `dataset` of the file.
 ///
 /// # Errors
 /// `NotFound` when there is no dataset of that name or it is not live.
-pub fn find(library: &'static Library, path: &Path, dataset: &str) -> Result<Entry> {
-    let file = open(library, path, false)?;
+pub fn find(path: &Path, dataset: &str) -> Result<Entry> {
+    let opened = open(path, false)?;
     let about = |e: Error| e.about(format!("{}:{dataset}", path.display()));
-    let name = c_name(dataset)?;
-    match entry(library, file.handle.id, &name).map_err(about)? {
-        Some(entry) => Ok(entry),
-        None => Err(about(Error::new(ErrorKind::NotFound, "there is no live dataset of this name"))),
-    }
+    let found = match lookup::object(&opened.file, &absolute(dataset)).map_err(about)? {
+        Some(object) => entry(&object, dataset).map_err(about)?,
+        None => None,
+    };
+    found.ok_or_else(|| about(Error::new(ErrorKind::NotFound, "there is no live dataset of this name")))
 }
 
 /// Removes a live dataset. Its inputs stay.
 ///
 /// # Errors
 /// `NotFound` when it is not a live dataset, `Io`.
-pub fn remove(library: &'static Library, path: &Path, dataset: &str) -> Result<()> {
-    find(library, path, dataset)?;
-    let file = open(library, path, true)?;
-    let name = c_name(dataset)?;
-    dimensions::forget(library, file.handle.id, library.open_dataset(file.handle.id, &name)?.id)?;
-    // SAFETY: a NUL-terminated name; 0 is the default access list.
-    if unsafe { (library.f.link_delete)(file.handle.id, name.as_ptr(), 0) } < 0 {
-        return Err(failure(library, "cannot remove it").about(format!("{}:{dataset}", path.display())));
-    }
-    Ok(())
+pub fn remove(path: &Path, dataset: &str) -> Result<()> {
+    find(path, dataset)?;
+    let about = |e: Error| e.about(format!("{}:{dataset}", path.display()));
+    let opened = open(path, true)?;
+    let remove = || -> Result<()> {
+        let found = lookup::dataset(&opened.file, &absolute(dataset))?;
+        if found.object().file().same(&opened.file) {
+            dimensions::forget(&opened, opened.node(found.object().address())?)?;
+        }
+        opened.writer()?.remove(absolute(dataset).as_bytes(), false).map_err(|error| to_udf_error(&error))
+    };
+    remove().map_err(about)?;
+    opened.commit().map_err(about)
 }
 
-fn entry(library: &'static Library, file: Hid, name: &CStr) -> Result<Option<Entry>> {
-    // A link may dangle, or point to a missing file: then it is not a live dataset of this file.
-    // SAFETY: a NUL-terminated name; 0 is the default access list.
-    let id = unsafe { (library.f.object_open)(file, name.as_ptr(), 0) };
-    let Ok(object) = library.wrap_object(id, "an object") else { return Ok(None) };
-    // SAFETY: an open identifier.
-    if unsafe { (library.f.id_type)(object.id) } != ID_DATASET {
+fn entry(object: &Object, name: &str) -> Result<Option<Entry>> {
+    if object.kind() != ObjectKind::Dataset {
         return Ok(None);
     }
-    let plist = library.create_plist(object.id)?;
-    if library.live_filter(plist.id).is_none() || !is_computed(library, object.id, plist.id) {
+    let dataset = object.dataset().map_err(|error| to_udf_error(&error))?;
+    if !dataset.is_live() {
         return Ok(None);
     }
-    let path = format!("/{}", name.to_string_lossy().trim_start_matches('/'));
-    // SAFETY: an open identifier.
-    let mut stub_bytes = unsafe { (library.f.dataset_storage_size)(object.id) };
-    let missing = || {
-        Error::new(
-            ErrorKind::Invalid,
-            format!("it has no record (in its first chunk or in the attribute {ATTRIBUTE})"),
-        )
-    };
-    let stored = read(library, object.id);
-    if let Ok(None) = &stored
-        && let Some(chunk) = payload(library, object.id).ok().flatten()
+    let path = absolute(name);
+    let stored = dataset.chunks().map_err(|error| to_udf_error(&error));
+    let mut stub_bytes = stored.iter().flatten().map(|chunk| chunk.size).fold(0, u64::saturating_add);
+    if let Ok(Some(note)) = dataset.first_note()
+        && is_legacy(&note)
+        && plan::client_data(&dataset).is_some_and(<[u32]>::is_empty)
     {
-        return Ok(Some(legacy_entry(path, stub_bytes, &chunk)));
+        return Ok(Some(legacy_entry(path, stub_bytes, &note)));
     }
-    let (bytes, place) = match stored.and_then(|b| b.ok_or_else(missing)) {
+    let (bytes, place) = match plan::read_record(&dataset) {
         Ok((bytes, place)) => (Ok(bytes), place),
         Err(error) => (Err(error), RecordLocation::Attribute),
     };
@@ -177,13 +160,15 @@ fn entry(library: &'static Library, file: Hid, name: &CStr) -> Result<Option<Ent
     if place == RecordLocation::Chunk {
         stub_bytes = stub_bytes.saturating_sub(json.len() as u64);
     }
-    let grown = |mut v: VerifiedRecord| {
-        v.record = v.record.grown(&library.dims(library.dataset_space(object.id)?.id)?)?;
-        Ok(v)
-    };
-    let verified = bytes.as_deref().map_err(Clone::clone).and_then(VerifiedRecord::new).and_then(grown);
+    let verified = bytes.as_deref().map_err(Clone::clone).and_then(|bytes| {
+        let record = Record::parse(bytes)?;
+        let signer = signature::verify(&record)?;
+        Ok((record.grown(dataset.dims())?, signer))
+    });
     let profile = match &verified {
-        Ok(v) => Profile::for_signer(v.signer).and_then(|p| p.allow(v.record.backend, v.signer).map(|()| p)),
+        Ok((record, signer)) => {
+            Profile::for_signer(*signer).and_then(|p| p.allow(record.backend, *signer).map(|()| p))
+        }
         Err(e) => Err(e.clone()),
     };
     Ok(Some(Entry {
@@ -192,7 +177,7 @@ fn entry(library: &'static Library, file: Hid, name: &CStr) -> Result<Option<Ent
         record_bytes: json.len() as u64,
         place,
         json,
-        record: verified.map(|v| (v.record, v.signer)),
+        record: verified,
         legacy: None,
         profile,
     }))

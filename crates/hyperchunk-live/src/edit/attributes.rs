@@ -1,13 +1,12 @@
 //! Attributes written to a live dataset when it is attached.
 
-use crate::errors::failure;
-use crate::handles::c_name;
-use crate::library::Library;
-use crate::symbols::{Hid, NULL_TERMINATED, UTF8};
-use crate::{Error, ErrorKind, Result, fail};
+use super::fail;
+use crate::to_udf_error;
+use hyperchunk::model::{Attribute, ByteOrder, CharacterSet, Class, Dataspace, Datatype, StringPadding};
+use hyperchunk::write::{NodeId, Writer};
+use hyperchunk_udf::error::{Error, Result};
 use hyperchunk_udf::escape::escape;
 use hyperchunk_udf::record::ATTRIBUTE;
-use std::ffi::c_void;
 
 /// The value of an attribute.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,77 +65,33 @@ pub(super) fn check(attributes: &[(String, Value)]) -> Result<()> {
 }
 
 /// Writes attributes to a new dataset.
-pub(super) fn write(library: &'static Library, dataset: Hid, attributes: &[(String, Value)]) -> Result<()> {
+pub(super) fn write(file: &Writer, dataset: NodeId, attributes: &[(String, Value)]) -> Result<()> {
     for (name, value) in attributes {
-        let done = match value {
-            Value::Integer(value) => one(
-                library,
-                dataset,
-                name,
-                c"H5T_STD_I64LE_g",
-                c"H5T_NATIVE_INT64_g",
-                (&raw const *value).cast(),
-            ),
-            Value::Number(value) => one(
-                library,
-                dataset,
-                name,
-                c"H5T_IEEE_F64LE_g",
-                c"H5T_NATIVE_DOUBLE_g",
-                (&raw const *value).cast(),
-            ),
-            Value::Text(text) => string(library, dataset, name, text),
+        let order = ByteOrder::Little;
+        let (datatype, data) = match value {
+            Value::Integer(value) => (Datatype::integer(8, true, order), value.to_le_bytes().to_vec()),
+            Value::Number(value) => (Datatype::ieee(8, order), value.to_le_bytes().to_vec()),
+            Value::Text(text) => {
+                let charset = if text.is_ascii() { CharacterSet::Ascii } else { CharacterSet::Utf8 };
+                let class = Class::String { padding: StringPadding::NullTerminated, charset };
+                let size = text.len().max(1);
+                let mut data = text.as_bytes().to_vec();
+                data.resize(size, 0);
+                (Datatype { size: size as u64, class }, data)
+            }
         };
-        done.map_err(|e| Error::new(e.kind(), format!("attribute {:?}: {e}", escape(name, 80))))?;
+        let set = file.set_attribute(dataset, new(name, datatype, Dataspace::Scalar, data));
+        set.map_err(|e| {
+            Error::new(to_udf_error(&e).kind(), format!("attribute {:?}: {e}", escape(name, 80)))
+        })?;
     }
     Ok(())
 }
 
-fn one(
-    library: &'static Library,
-    dataset: Hid,
-    name: &str,
-    stored: &std::ffi::CStr,
-    memory: &std::ffi::CStr,
-    value: *const c_void,
-) -> Result<()> {
-    create(library, dataset, name, library.global(stored)?, library.global(memory)?, value)
-}
-
-fn string(library: &'static Library, dataset: Hid, name: &str, text: &str) -> Result<()> {
-    // SAFETY: a copy of a constant type, then closed by its handle.
-    let datatype = library
-        .wrap_type(unsafe { (library.f.type_copy)(library.global(c"H5T_C_S1_g")?) }, "a string type")?;
-    // SAFETY: an open type of ours.
-    let set = unsafe {
-        (library.f.type_set_size)(datatype.id, text.len().max(1)) >= 0
-            && (library.f.type_set_strpad)(datatype.id, NULL_TERMINATED) >= 0
-            && (text.is_ascii() || (library.f.type_set_cset)(datatype.id, UTF8) >= 0)
-    };
-    if !set {
-        return Err(failure(library, "a string type"));
-    }
-    let text = c_name(text).map_err(|e| Error::new(ErrorKind::Syntax, e.message().to_owned()))?;
-    create(library, dataset, name, datatype.id, datatype.id, text.as_ptr().cast())
-}
-
-fn create(
-    library: &'static Library,
-    dataset: Hid,
-    name: &str,
-    stored: Hid,
-    memory: Hid,
-    value: *const c_void,
-) -> Result<()> {
-    let (space, name) = (library.scalar_space()?, c_name(name)?);
-    // SAFETY: open identifiers and a NUL-terminated name; 0 are default lists.
-    let id = unsafe { (library.f.attr_create)(dataset, name.as_ptr(), stored, space.id, 0, 0) };
-    let attribute = library.wrap_attribute(id, "cannot make it")?;
-    // SAFETY: one element of the type in memory, or a string with its terminating zero.
-    if unsafe { (library.f.attr_write)(attribute.id, memory, value) } < 0 {
-        return Err(failure(library, "cannot write it"));
-    }
-    Ok(())
+/// Returns a new attribute.
+pub(super) fn new(name: &str, datatype: Datatype, dataspace: Dataspace, data: Vec<u8>) -> Attribute {
+    let charset = if name.is_ascii() { CharacterSet::Ascii } else { CharacterSet::Utf8 };
+    Attribute { name: name.into(), charset, datatype, committed: None, dataspace, data, creation_order: None }
 }
 
 #[cfg(test)]

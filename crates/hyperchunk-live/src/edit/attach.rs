@@ -1,35 +1,32 @@
 //! Attaching a function to a file.
 //!
-//! The source is parsed, its inputs are found, it is loaded in the sandbox, signed, and stored. The dataset
-//! is created anonymously, gets its stubs and its record, and is linked last, so that an interrupted attach
-//! leaves no dataset that would read as zeros.
+//! The source is parsed, its inputs are found, it is loaded in the sandbox, signed, and stored. All outputs are one
+//! commit, so an interrupted attach leaves the file as it was.
 
 use super::attributes::{self as attributes_given, Value};
-use super::convert::copy_attributes;
-use super::dimensions::{self, Scales};
+use super::dimensions;
+use super::fail;
 use super::list::names;
+use super::lookup::look_up;
 use super::open::open;
-use super::record_file;
 use super::source;
-use crate::errors::{ErrorStackGuard, failure};
-use crate::handles::{Handle, c_name};
-use crate::library::Library;
-use crate::live::{CLIENT_DATA_VERSION, absolute, attributes, sources};
-use crate::symbols::{FILL_WHEN_ALLOCATED, Hid};
-use crate::{Error, ErrorKind, Result, fail, filter};
+use super::store::store;
+use crate::sources;
+use hyperchunk::File;
 use hyperchunk_expression::Expression;
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::chunking::{self, Chunking, Growth};
 use hyperchunk_udf::cpp::wasm::Language;
 use hyperchunk_udf::cuda;
 use hyperchunk_udf::datatype::Datatype;
+use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use hyperchunk_udf::host::{Job, JobSlot, Programs, Session, Source, compile_cpp, compile_cuda};
 use hyperchunk_udf::keys;
 use hyperchunk_udf::profile::Profile;
-use hyperchunk_udf::record::{CompiledForm, FILTER_ID, MAX_SEED, Needs, Record, Slot};
+use hyperchunk_udf::record::{CompiledForm, MAX_SEED, Needs, Record, Slot};
 use hyperchunk_udf::scan::{self, Scan};
 use hyperchunk_udf::signature::SigningKey;
-use hyperchunk_udf::spec::{self, ExpressionInput, FunctionDatasets, InputInfo, OutputInfo, OutputSpec};
+use hyperchunk_udf::spec::{self, FunctionDatasets, InputInfo, OutputInfo, OutputSpec};
 use hyperchunk_udf::stub::LiveId;
 use hyperchunk_udf::trust;
 use hyperchunk_udf::wasm;
@@ -89,7 +86,6 @@ pub struct AttachedDataset {
 /// `Syntax` for a source or description that cannot be understood, `NotFound`, `Exists` (without
 /// [`overwrite`](Options::overwrite)), `Failed` with a compiler's message, `Key` without a signing key, `Io`.
 pub fn attach(
-    library: &'static Library,
     path: &Path,
     program: Program<'_>,
     outputs: &[String],
@@ -100,7 +96,7 @@ pub fn attach(
         fail!(Syntax, "inputs are given for WebAssembly modules only; of a source they are found")
     }
     let specs = outputs.iter().map(|o| OutputSpec::parse(o)).collect::<Result<Vec<_>>>()?;
-    attach_source(library, path, program, &specs, options)
+    attach_source(path, program, &specs, options)
 }
 
 /// A program after reading its file.
@@ -118,7 +114,6 @@ pub(super) struct SourceText {
 
 /// Attaches a program that was read already.
 pub(super) fn attach_source(
-    library: &'static Library,
     path: &Path,
     program: SourceText,
     specs: &[OutputSpec],
@@ -141,10 +136,10 @@ pub(super) fn attach_source(
         trust::check_revoked(&key.fingerprint())?;
     }
     attributes_given::check(&options.attributes)?;
-    let file = open(library, path, !options.dry_run)?;
-    filter::register(library)?;
+    let opened = open(path, !options.dry_run)?;
+    let file = &opened.file;
     let mut stored = HashMap::new();
-    let mut find = |name: &str| look_up(library, file.handle.id, backend, name, &mut stored);
+    let mut find = |name: &str| look_up(file, backend, name, &mut stored);
     let resolved = if backend == Backend::Expression {
         let expression = Expression::parse(&source).map_err(|e| in_source(e.into()))?;
         spec::resolve_expression(&expression, specs, &mut find)
@@ -153,7 +148,7 @@ pub(super) fn attach_source(
     };
     let checked = resolved.and_then(|resolved| {
         if specs.is_empty() && resolved.outputs.len() > 1 {
-            spec::check_undescribed(&resolved, &names(library, file.handle.id)?)?;
+            spec::check_undescribed(&resolved, &names(file)?)?;
         }
         Ok(resolved)
     });
@@ -216,99 +211,19 @@ pub(super) fn attach_source(
             .map_err(|e| e.about("--halo"))?;
         let blocks = BlockShape { chunk, blockwise: chosen.blockwise(), halo, maximum };
         let made = ProgramForm { backend, source: &source, compiled: compiled.as_ref(), needs };
-        let record = record((library, file.handle.id), made, &resolved, output, blocks, key.as_ref())?;
+        let record = record(file, made, &resolved, output, blocks, key.as_ref())?;
         if backend == Backend::Cuda {
             cuda::check_record(&record).map_err(in_source)?;
         }
         let like = resolved.inputs.iter().filter(|i| i.dims == output.dims && i.attribute.is_none());
-        let scales = dimensions::input_scales(
-            library,
-            file.handle.id,
-            like.map(|i| i.name.as_str()),
-            output.dims.len(),
-        )
-        .map_err(|e| e.about(path.display().to_string()))?;
-        let one = store(library, file.handle.id, record, options, scales, keep_attributes)
+        let scales = dimensions::input_scales(file, like.map(|i| i.name.as_str()), output.dims.len())
+            .map_err(|e| e.about(path.display().to_string()))?;
+        let one = store(&opened, record, options, scales, keep_attributes)
             .map_err(|e| e.about(format!("{}:{}", path.display(), output.name)))?;
         attached.push(one);
     }
+    opened.commit().map_err(|e| e.about(path.display().to_string()))?;
     Ok(attached)
-}
-
-/// The storage layout of an input.
-pub(super) struct InputLayout {
-    /// The shape of its chunks, if it has any.
-    chunk: Option<Vec<u64>>,
-    /// Its maximum shape.
-    pub(super) largest: Vec<u64>,
-}
-
-pub(super) fn look_up(
-    library: &'static Library,
-    file: Hid,
-    backend: Backend,
-    name: &str,
-    stored: &mut HashMap<String, InputLayout>,
-) -> Result<Option<ExpressionInput>> {
-    let path = c_name(&absolute(name))?;
-    let about =
-        |e: Error| Error::new(e.kind(), format!("input {:?}: {e}", hyperchunk_udf::escape::escape(name, 80)));
-    if !exists(library, file, &absolute(name)) {
-        return attribute(library, file, backend, name).map_err(about);
-    }
-    let dataset = library.open_dataset(file, &path).map_err(about)?;
-    let (dims, largest) = library.extent(library.dataset_space(dataset.id)?.id).map_err(about)?;
-    let file_type = library.dataset_type(dataset.id)?;
-    let (_, datatype, kind) = library.input_type(backend, file_type.id).map_err(about)?;
-    let chunk = library.chunk_shape(library.create_plist(dataset.id)?.id);
-    stored.insert(name.to_owned(), InputLayout { chunk, largest });
-    let as_in_file = library.stored_type(file_type.id).unwrap_or_else(|| datatype.clone());
-    let info = InputInfo { name: name.to_owned(), dims, datatype, stored: as_in_file, attribute: None };
-    Ok(Some(ExpressionInput { info, kind }))
-}
-
-/// Looks up an attribute by a name of the form `object@attribute`.
-fn attribute(
-    library: &'static Library,
-    file: Hid,
-    backend: Backend,
-    label: &str,
-) -> Result<Option<ExpressionInput>> {
-    for (at, _) in label.rmatch_indices('@') {
-        let (Some(object), Some(name)) = (label.get(..at), label.get(at + 1..)) else { continue };
-        if object.is_empty() || name.is_empty() {
-            continue;
-        }
-        let Some(found) = attributes::find(library, backend, file, object, name)? else { continue };
-        let stored = found.datatype.clone();
-        let attribute = Some(name.to_owned());
-        let info = InputInfo {
-            name: label.to_owned(),
-            dims: found.dims,
-            datatype: found.datatype,
-            stored,
-            attribute,
-        };
-        return Ok(Some(ExpressionInput { info, kind: found.kind }));
-    }
-    Ok(None)
-}
-
-/// Returns whether every link of an absolute path exists and resolves to an object.
-fn exists(library: &'static Library, file: Hid, path: &str) -> bool {
-    let ends = path.match_indices('/').map(|(n, _)| n).skip(1).chain([path.len()]);
-    for end in ends {
-        let Ok(part) = c_name(path.get(..end).unwrap_or(path)) else { return false };
-        // SAFETY: a NUL-terminated name; 0 is the default access list.
-        let there = unsafe {
-            (library.f.link_exists)(file, part.as_ptr(), 0) > 0
-                && (library.f.object_exists)(file, part.as_ptr(), 0) > 0
-        };
-        if !there {
-            return false;
-        }
-    }
-    true
 }
 
 /// Loads the source in the sandbox, so that mistakes show now and not at the first read.
@@ -379,7 +294,7 @@ struct ProgramForm<'a> {
 }
 
 fn record(
-    (library, file): (&'static Library, Hid),
+    file: &File,
     made: ProgramForm<'_>,
     resolved: &FunctionDatasets,
     output: &OutputInfo,
@@ -416,133 +331,11 @@ fn record(
         compiled: made.compiled.cloned(),
         signature: None,
     };
-    sources::add(library, file, &mut record)?;
+    sources::add(file, &mut record)?;
     if let Some(key) = key {
         key.sign(&mut record);
     }
     // A record that cannot be read back must not be written.
     Record::parse(&record.encode()?)?;
     Ok(record)
-}
-
-fn store(
-    library: &'static Library,
-    file: Hid,
-    record: Record,
-    options: &Options,
-    scales: Option<Scales>,
-    keep_attributes: bool,
-) -> Result<AttachedDataset> {
-    let bytes = record.encode()?;
-    let path = absolute(&record.output.name);
-    let name = c_name(&path)?;
-    // SAFETY: a NUL-terminated name; 0 is the default access list.
-    let taken =
-        exists(library, file, &path) || unsafe { (library.f.link_exists)(file, name.as_ptr(), 0) > 0 };
-    if taken && !options.overwrite {
-        fail!(Exists, "there is something of this name already; --overwrite replaces it")
-    }
-    let chunks = record.output.dims.iter().zip(&record.chunk).map(|(&d, &c)| d.div_ceil(c)).product();
-    let json = String::from_utf8_lossy(&bytes).into_owned();
-    if !options.dry_run {
-        let dataset = filter::editing(library, || create(library, file, &record))?;
-        let header = HeaderReference::new(library, &dataset)?;
-        record_file::write(library, dataset.id, &record, &bytes)?;
-        attributes_given::write(library, dataset.id, &options.attributes)?;
-        if let Some(scales) = &scales {
-            dimensions::attach(library, file, dataset.id, scales)?;
-        }
-        if taken {
-            forget(library, file, &name, keep_attributes.then_some(dataset.id))?;
-        }
-        link(library, file, &dataset, &name, taken)?;
-        drop(header);
-        // SAFETY: an open file; 1 is H5F_SCOPE_GLOBAL.
-        if unsafe { (library.f.file_flush)(file, 1) } < 0 {
-            return Err(failure(library, "cannot write the file"));
-        }
-    }
-    Ok(AttachedDataset { record, json, chunks })
-}
-
-/// Guard that keeps an anonymous dataset from being freed.
-///
-/// If the dataset's header is evicted from HDF5's cache, as it is when there are many chunks, HDF5 forgets
-/// that the dataset was linked later, and frees it when it is closed. A reference count of its own prevents
-/// that.
-struct HeaderReference<'a> {
-    library: &'static Library,
-    dataset: &'a Handle,
-}
-
-impl<'a> HeaderReference<'a> {
-    fn new(library: &'static Library, dataset: &'a Handle) -> Result<Self> {
-        // SAFETY: an open dataset.
-        if unsafe { (library.f.object_hold)(dataset.id) } < 0 {
-            return Err(failure(library, "cannot make the dataset"));
-        }
-        Ok(HeaderReference { library, dataset })
-    }
-}
-
-impl Drop for HeaderReference<'_> {
-    fn drop(&mut self) {
-        // SAFETY: an open dataset, whose count is one too large. Without a name it is freed when it is closed.
-        unsafe { (self.library.f.object_release)(self.dataset.id) };
-    }
-}
-
-fn create(library: &'static Library, file: Hid, record: &Record) -> Result<Handle> {
-    let datatype = library.file_type(&record.output.datatype)?;
-    let space = library.growing_space(&record.output.dims, &record.maximum)?;
-    let plist = library.new_plist(c"H5P_CLS_DATASET_CREATE_ID_g")?;
-    let rank = i32::try_from(record.chunk.len()).unwrap_or(i32::MAX);
-    let id = record.id.to_words();
-    let words = [CLIENT_DATA_VERSION, id[0], id[1], id[2], id[3]];
-    const MANDATORY: u32 = 0;
-    // SAFETY: `rank` dimensions and five words, both live.
-    let set = unsafe {
-        (library.f.plist_set_chunk)(plist.id, rank, record.chunk.as_ptr()) >= 0
-            && (library.f.plist_set_filter)(plist.id, FILTER_ID, MANDATORY, words.len(), words.as_ptr()) >= 0
-    };
-    // HDF5 calls the filter of such a dataset before it resizes it: new chunks would have no stubs, and read
-    // as zeros. The filter refuses.
-    // SAFETY: an open list.
-    let guarded = record.maximum.is_empty()
-        || unsafe { (library.f.plist_set_fill_time)(plist.id, FILL_WHEN_ALLOCATED) } >= 0;
-    if !set || !guarded {
-        return Err(failure(library, "the chunks"));
-    }
-    // SAFETY: open identifiers; 0 is the default access list.
-    let dataset = unsafe { (library.f.dataset_create_anonymous)(file, datatype.id, space.id, plist.id, 0) };
-    library.wrap_dataset(dataset, "cannot make the dataset")
-}
-
-/// Copies the attributes of the dataset to be replaced to its replacement `keep`, and removes that dataset
-/// from its dimension scales. Does nothing if the object to be replaced is no dataset.
-fn forget(library: &'static Library, file: Hid, name: &std::ffi::CStr, keep: Option<Hid>) -> Result<()> {
-    let _quiet = ErrorStackGuard::new(library);
-    let Ok(replaced) = library.open_dataset(file, name) else { return Ok(()) };
-    if let Some(dataset) = keep {
-        copy_attributes(library, replaced.id, dataset)?;
-    }
-    dimensions::forget(library, file, replaced.id)
-}
-
-fn link(
-    library: &'static Library,
-    file: Hid,
-    dataset: &Handle,
-    name: &std::ffi::CStr,
-    replace: bool,
-) -> Result<()> {
-    // SAFETY: a NUL-terminated name; 0 is the default access list.
-    if replace && unsafe { (library.f.link_delete)(file, name.as_ptr(), 0) } < 0 {
-        return Err(failure(library, "cannot replace what is there"));
-    }
-    // SAFETY: open identifiers and a NUL-terminated name; 0 are default lists.
-    if unsafe { (library.f.link_object)(dataset.id, file, name.as_ptr(), 0, 0) } < 0 {
-        return Err(failure(library, "cannot link the dataset (does its group exist?)"));
-    }
-    Ok(())
 }

@@ -1,0 +1,135 @@
+//! `hyperchunk cp`.
+
+use super::links::{shown, target};
+use super::{existing, finish, local, options};
+use crate::Outcome;
+use crate::source::{SourceOptions, is_url, split};
+use clap::Args;
+use hyperchunk::output::{self, same_file};
+use hyperchunk::pack::{ObjectsReport, PackOptions, copy_object};
+use hyperchunk::write::Writer;
+use hyperchunk_udf::escape::escape;
+use serde_json::json;
+use std::path::Path;
+
+#[derive(Args, Debug)]
+#[command(after_help = HELP)]
+pub(crate) struct Arguments {
+    /// FILE or FILE:/OBJECT to copy; FILE may be a URL. Without an object, the root group.
+    #[arg(value_name = "FROM")]
+    from: String,
+    /// FILE or FILE:/PATH of the copy. With a slash at the end, the group that it goes to; without a path, it keeps
+    /// its name, in the root group. A file that does not exist is made.
+    #[arg(value_name = "TO")]
+    to: String,
+    /// Make missing groups of the copy's path.
+    #[arg(short, long)]
+    parents: bool,
+    /// Store the data of other files: external raw data, and sources of virtual datasets.
+    #[arg(long)]
+    embed: bool,
+    /// Replace what has the copy's path.
+    #[arg(long)]
+    overwrite: bool,
+    /// Print a report as JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    source: SourceOptions,
+}
+
+const HELP: &str = "\
+Copies an object with its attributes, and a group with everything in it. Stored chunks are copied without decoding;
+live datasets stay live. The file is changed in one commit, or not at all.
+References from copied objects to copied objects lead to the copies. References to other objects stay in a copy
+within one file; in another file they become null, with a note.
+
+Examples:
+  hyperchunk cp monday.h5:/frames week.h5:/monday/frames -p
+  hyperchunk cp run.h5:/frames run.h5:/backup
+  hyperchunk cp monday.h5 week.h5:/monday";
+
+/// Splits `FILE:/PATH`; a file may have a name of that form.
+fn parts(text: &str) -> (&str, Option<&str>) {
+    if !is_url(text) && Path::new(text).exists() {
+        return (text, None);
+    }
+    split(text).map_or((text, None), |(file, path)| (file, Some(path)))
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Outcome {
+    let (from, object) = parts(&arguments.from);
+    let (to, path) = parts(&arguments.to);
+    let object = object.unwrap_or("");
+    let path = target(path.unwrap_or("/"), object).map_err(|_| {
+        format!(
+            "cannot copy the root group to the place of another: give the copy a path, such as {}:/copy",
+            escape(to, 300)
+        )
+    })?;
+    let file = &*local(to)?;
+    // An edit of the file itself reads it through the edit.
+    let is_own = !is_url(from) && same_file(&local(from)?, file);
+    let exists = file.symlink_metadata().is_ok();
+    let writer = if exists {
+        Writer::edit(file, &options())?
+    } else {
+        output::accept(file, &[output::Kind::Hdf5])?;
+        let mut options = options();
+        (options.replace, options.journal) = (false, false);
+        Writer::create(file, &options)?
+    };
+    let report = finish(&writer, |writer| {
+        let source = if is_own { writer.snapshot()? } else { arguments.source.listing(true).open(from)? };
+        let found = SourceOptions::object_of(&source, object)?;
+        let place = writer.place(path.as_bytes(), arguments.parents)?;
+        if is_own {
+            writer.check_not_replaced(object.as_bytes(), &place)?;
+        }
+        writer.make_room(&place, existing(arguments.overwrite))?;
+        let mut options = PackOptions::default();
+        options.embed = arguments.embed;
+        // An external link leads out of the file.
+        let is_own = is_own && found.object.file().same(&source);
+        Ok(copy_object(&found.object, writer, &place, &options, is_own)?)
+    })?;
+    print(arguments, to, &path, &report);
+    Ok(())
+}
+
+fn print(arguments: &Arguments, to: &str, path: &str, report: &ObjectsReport) {
+    if report.null_references > 0 {
+        crate::print_message(&format!(
+            "note: {} references to objects that are not copied are null in the copy",
+            report.null_references
+        ));
+    }
+    for note in &report.notes {
+        crate::print_message(&format!("note: {note}"));
+    }
+    if arguments.json {
+        let text = json!({
+            "file": to,
+            "path": format!("/{}", path.trim_matches('/')),
+            "groups": report.groups,
+            "datasets": report.datasets,
+            "datatypes": report.datatypes,
+            "attributes": report.attributes,
+            "chunks_copied": report.chunks_copied,
+            "pieces_rewritten": report.pieces_rewritten,
+            "null_references": report.null_references,
+            "notes": report.notes,
+        });
+        say!("{text}");
+        return;
+    }
+    let many = |count: u64, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
+    say!(
+        "{}:{}: {}, {}, {}",
+        escape(to, 2000),
+        shown(path),
+        many(report.datasets as u64, "dataset"),
+        many(report.groups as u64, "group"),
+        many(report.attributes, "attribute")
+    );
+}

@@ -1,0 +1,54 @@
+//! Commands that edit files: attributes, links, groups and copies of objects. Each is one commit.
+
+pub(crate) mod attr;
+pub(crate) mod cp;
+pub(crate) mod links;
+mod value;
+
+use hyperchunk::encode::LibVersion;
+use hyperchunk::write::{CreateOptions, Existing, Writer};
+use std::path::PathBuf;
+
+type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+
+/// Returns what happens to a name that exists.
+fn existing(overwrite: bool) -> Existing {
+    if overwrite { Existing::Replace } else { Existing::Refuse }
+}
+
+/// Returns the path of a local file, which may be a `file://` URL.
+fn local(name: &str) -> Outcome<PathBuf> {
+    let no_file = || {
+        let name = hyperchunk_udf::escape::escape(name, 2000);
+        format!("cannot edit {name}: expected a local file, got a URL; edit a copy, and send it back")
+    };
+    Ok(hyperchunk::io::local_path(name).ok_or_else(no_file)?)
+}
+
+/// Options of an edit: a format newer than the file's is used for what needs it.
+fn options() -> CreateOptions {
+    let mut options = CreateOptions::default();
+    options.newest = LibVersion::V200;
+    options
+}
+
+/// Edits a file in one commit: if `work` fails, the file stays as it was.
+fn edit<T>(file: &str, work: impl FnOnce(&Writer) -> Outcome<T>) -> Outcome<T> {
+    let writer = Writer::edit(local(file)?, &options())?;
+    finish(&writer, work)
+}
+
+fn finish<T>(writer: &Writer, work: impl FnOnce(&Writer) -> Outcome<T>) -> Outcome<T> {
+    let done = work(writer).and_then(|done| {
+        writer.close()?;
+        Ok(done)
+    });
+    if done.is_err() {
+        // The first error is the one to report.
+        drop(writer.discard());
+    }
+    for notice in writer.notices() {
+        crate::print_message(&format!("note: {notice}"));
+    }
+    done
+}

@@ -1,0 +1,363 @@
+//! Changes of links by their paths: moves, removals, new groups and links.
+
+use super::tree::{NewLink, NodeId};
+use super::writer::Writer;
+use crate::{Error, ErrorKind, Result};
+use hyperchunk_format::model::{Name, ObjectKind};
+use hyperchunk_format::printable;
+
+/// Maximum number of soft links on a path.
+const MAX_SOFT_LINKS: usize = 16;
+/// Names of larger groups are not compared with a missing one.
+const MAX_COMPARED_NAMES: usize = 2000;
+/// Maximum length in bytes of names that are compared.
+const MAX_COMPARED_BYTES: usize = 100;
+
+/// Place of a link: a group, and a name in it.
+#[derive(Debug, Clone)]
+pub struct LinkPlace {
+    /// The group.
+    pub group: NodeId,
+    /// The name, which need not exist.
+    pub name: Name,
+    /// The groups on the way from the root to `group`, which is the last one.
+    ancestors: Vec<NodeId>,
+}
+
+/// Handling of a name that exists already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Existing {
+    /// It is an error.
+    Refuse,
+    /// Its link is removed.
+    Replace,
+}
+
+fn shown(path: &[u8]) -> String {
+    printable::escape(&String::from_utf8_lossy(path), 2000)
+}
+
+/// Returns the names of a path.
+fn names(path: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
+    path.split(|byte| *byte == b'/').filter(|name| !matches!(*name, b"" | b"."))
+}
+
+fn absolute(path: &[u8]) -> Vec<u8> {
+    let mut all = Vec::new();
+    for name in names(path) {
+        all.push(b'/');
+        all.extend_from_slice(name);
+    }
+    if all.is_empty() { b"/".to_vec() } else { all }
+}
+
+impl Writer {
+    /// Finds the place of a link by its path from the root. With `parents`, missing groups on the way are made.
+    ///
+    /// # Errors
+    /// Invalid for the root; NotFound with the name that is missing, or if the path leads to another file.
+    pub fn place(&self, path: &[u8], parents: bool) -> Result<LinkPlace> {
+        let found = self.find_place(path, parents);
+        found.map_err(|error| self.0.named(error))
+    }
+
+    fn find_place(&self, path: &[u8], parents: bool) -> Result<LinkPlace> {
+        let mut all: Vec<&[u8]> = names(path).collect();
+        let Some(name) = all.pop() else {
+            return Err(Error::invalid("cannot name a link `/`: it is the root group, which has no link"));
+        };
+        let mut ancestors = vec![NodeId::ROOT];
+        self.follow(&mut ancestors, &all, parents, &mut { MAX_SOFT_LINKS })?;
+        let group = *ancestors.last().unwrap_or(&NodeId::ROOT);
+        if self.kind(group)? != ObjectKind::Group {
+            return Err(no_group(&all.join(&b"/"[..])));
+        }
+        Ok(LinkPlace { group, name: Name::from(name), ancestors })
+    }
+
+    /// Follows names from the last of `ancestors`, which grow by the objects on the way.
+    fn follow(
+        &self,
+        ancestors: &mut Vec<NodeId>,
+        path: &[&[u8]],
+        parents: bool,
+        budget: &mut usize,
+    ) -> Result<()> {
+        for (number, name) in path.iter().enumerate() {
+            let at = *ancestors.last().unwrap_or(&NodeId::ROOT);
+            if self.kind(at)? != ObjectKind::Group {
+                return Err(no_group(&path[..number].join(&b"/"[..])));
+            }
+            match self.find(at, name)? {
+                Some(NewLink::Hard(id)) => ancestors.push(id),
+                Some(NewLink::Soft(to)) => {
+                    *budget = budget.checked_sub(1).ok_or_else(|| {
+                        let message =
+                            format!("cannot follow {}: too many soft links, or a circle", shown(name));
+                        Error::new(ErrorKind::NotFound, message)
+                    })?;
+                    if to.as_bytes().starts_with(b"/") {
+                        ancestors.truncate(1);
+                    }
+                    let to: Vec<&[u8]> = names(to.as_bytes()).collect();
+                    self.follow(ancestors, &to, false, budget)?;
+                }
+                Some(NewLink::External { file, .. }) => {
+                    let message = format!(
+                        "cannot follow {}: it leads to the file {file}; name that file and the path in it",
+                        shown(name)
+                    );
+                    return Err(Error::new(ErrorKind::NotFound, message));
+                }
+                Some(NewLink::User { .. }) => {
+                    let message =
+                        format!("cannot follow {}: only its application can follow the link", shown(name));
+                    return Err(Error::new(ErrorKind::NotFound, message));
+                }
+                None if parents => ancestors.push(self.create_group(at, name, false)?),
+                None => return Err(self.missing(at, name)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the object at a path from the root.
+    ///
+    /// # Errors
+    /// NotFound with the name that is missing and those like it, or if the path leads to another file.
+    pub fn object(&self, path: &[u8]) -> Result<NodeId> {
+        let mut ancestors = vec![NodeId::ROOT];
+        let all: Vec<&[u8]> = names(path).collect();
+        let found = self.follow(&mut ancestors, &all, false, &mut { MAX_SOFT_LINKS });
+        found.map_err(|error| self.0.named(error))?;
+        Ok(*ancestors.last().unwrap_or(&NodeId::ROOT))
+    }
+
+    /// Returns the error about a name that a group lacks.
+    fn missing(&self, group: NodeId, name: &[u8]) -> Error {
+        let all = self.names(group).unwrap_or_default();
+        let path = self.find_path(group).ok().flatten().unwrap_or_default();
+        Error::new(
+            ErrorKind::NotFound,
+            format!("no link `{}` in {}{}", shown(name), shown(&path), similar(name, &all, "the group")),
+        )
+    }
+
+    /// Returns the error about an attribute that an object lacks.
+    #[must_use]
+    pub fn missing_attribute(&self, object: NodeId, name: &[u8]) -> Error {
+        self.0.named(missing_attribute(name, &self.attribute_names(object).unwrap_or_default()))
+    }
+
+    /// Makes room for a link at a place.
+    ///
+    /// # Errors
+    /// Exists if the name exists and may not be replaced; others as [`Writer::unlink`].
+    pub fn make_room(&self, place: &LinkPlace, existing: Existing) -> Result<()> {
+        if self.find(place.group, place.name.as_bytes())?.is_none() {
+            return Ok(());
+        }
+        if existing == Existing::Refuse {
+            let path = self.find_path(place.group)?.unwrap_or_default();
+            let path = absolute(&[&path, &b"/"[..], place.name.as_bytes()].concat());
+            let message = format!("{} exists; --overwrite replaces it", shown(&path));
+            return Err(self.0.named(Error::new(ErrorKind::Exists, message)));
+        }
+        self.unlink(place.group, place.name.as_bytes())
+    }
+
+    /// Refuses a place whose object is the one at `path`, or holds it: replacing it would delete that.
+    ///
+    /// # Errors
+    /// Invalid then; NotFound if nothing is at `path`.
+    pub fn check_not_replaced(&self, path: &[u8], place: &LinkPlace) -> Result<()> {
+        let Some(NewLink::Hard(id)) = self.find(place.group, place.name.as_bytes())? else { return Ok(()) };
+        let mut ancestors = vec![NodeId::ROOT];
+        let all: Vec<&[u8]> = names(path).collect();
+        let followed = self.follow(&mut ancestors, &all, false, &mut { MAX_SOFT_LINKS });
+        followed.map_err(|error| self.0.named(error))?;
+        if ancestors.contains(&id) {
+            let message =
+                format!("cannot replace {}: it is, or holds, what is copied", shown(&absolute(path)));
+            return Err(self.0.named(Error::invalid(message)));
+        }
+        Ok(())
+    }
+
+    /// Moves a link from one path to another. The object stays what it is: hard links, references and soft links
+    /// to other names of it stay valid.
+    ///
+    /// # Errors
+    /// NotFound if `old` does not exist; Exists if `new` does and may not be replaced; Invalid to move a group into
+    /// itself.
+    pub fn rename(&self, old: &[u8], new: &LinkPlace, existing: Existing) -> Result<()> {
+        let from = self.place(old, false)?;
+        let target = self.find(from.group, from.name.as_bytes())?;
+        let target = target.ok_or_else(|| self.0.named(self.missing(from.group, from.name.as_bytes())))?;
+        if (from.group, &from.name) == (new.group, &new.name) {
+            return Ok(());
+        }
+        if matches!(target, NewLink::Hard(id) if new.ancestors.contains(&id)) {
+            let message = format!("cannot move {}: the new place is inside of it", shown(&absolute(old)));
+            return Err(self.0.named(Error::invalid(message)));
+        }
+        if existing == Existing::Replace
+            && let Some(NewLink::Hard(id)) = self.find(new.group, new.name.as_bytes())?
+            && from.ancestors.contains(&id)
+        {
+            let message =
+                format!("cannot move {}: it is inside of what it would replace", shown(&absolute(old)));
+            return Err(self.0.named(Error::invalid(message)));
+        }
+        self.make_room(new, existing)?;
+        // The new link first: an object never is without one.
+        self.link(new.group, new.name.as_bytes(), target)?;
+        self.unlink(from.group, from.name.as_bytes())
+    }
+
+    /// Removes the link at a path; an object goes with its last link.
+    ///
+    /// # Errors
+    /// NotFound if it does not exist; Invalid for a group without `groups`.
+    pub fn remove(&self, path: &[u8], groups: bool) -> Result<()> {
+        let place = self.place(path, false)?;
+        match self.find(place.group, place.name.as_bytes())? {
+            None => return Err(self.0.named(self.missing(place.group, place.name.as_bytes()))),
+            Some(NewLink::Hard(id)) if !groups && self.kind(id)? == ObjectKind::Group => {
+                let message = format!(
+                    "cannot remove {}: it is a group; --recursive removes it with everything in it",
+                    shown(&absolute(path))
+                );
+                return Err(self.0.named(Error::invalid(message)));
+            }
+            Some(_) => {}
+        }
+        self.unlink(place.group, place.name.as_bytes())
+    }
+
+    /// Makes a group at a path. With `parents`, the groups on the way, too, and none if it exists.
+    ///
+    /// # Errors
+    /// Exists without `parents`, or if what exists is not a group.
+    pub fn make_group(&self, path: &[u8], parents: bool) -> Result<NodeId> {
+        let place = self.place(path, parents)?;
+        if parents
+            && let Some(NewLink::Hard(id)) = self.find(place.group, place.name.as_bytes())?
+            && self.kind(id)? == ObjectKind::Group
+        {
+            return Ok(id);
+        }
+        if self.find(place.group, place.name.as_bytes())?.is_some() {
+            let message = format!("{} exists", shown(&absolute(path)));
+            return Err(self.0.named(Error::new(ErrorKind::Exists, message)));
+        }
+        self.create_group(place.group, place.name.as_bytes(), false)
+    }
+}
+
+/// Returns the error about an attribute that an object lacks, which has those of these names.
+#[must_use]
+pub fn missing_attribute(name: &[u8], all: &[Name]) -> Error {
+    let message = format!("no attribute `{}`{}", shown(name), similar(name, all, "the object"));
+    Error::new(ErrorKind::NotFound, message)
+}
+
+fn no_group(path: &[u8]) -> Error {
+    Error::new(ErrorKind::NotFound, format!("{} is not a group", shown(&absolute(path))))
+}
+
+/// Returns the end of an error about a missing name: names like it, if there are any.
+fn similar(name: &[u8], all: &[Name], holder: &str) -> String {
+    if all.is_empty() {
+        return format!("; {holder} has none");
+    }
+    if all.len() > MAX_COMPARED_NAMES {
+        return String::new();
+    }
+    let wanted = String::from_utf8_lossy(name).to_lowercase();
+    let close = all.iter().filter_map(|other| {
+        let other_text = other.to_string();
+        let distance = distance(&wanted, &other_text.to_lowercase())?;
+        let most = if wanted.chars().count() < 6 { 1 } else { 2 };
+        (distance <= most).then_some((distance, other_text))
+    });
+    match close.min() {
+        Some((_, close)) => format!("; did you mean `{}`?", printable::escape(&close, 200)),
+        None => String::new(),
+    }
+}
+
+/// Returns the number of characters to insert, delete or replace between two texts; `None` for long ones.
+fn distance(one: &str, other: &str) -> Option<usize> {
+    if one.len().max(other.len()) > MAX_COMPARED_BYTES {
+        return None;
+    }
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (line, character) in one.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = line + 1;
+        for (column, with) in other.iter().enumerate() {
+            let replaced = diagonal + usize::from(character != *with);
+            diagonal = row[column + 1];
+            row[column + 1] = replaced.min(row[column] + 1).min(diagonal + 1);
+        }
+    }
+    row.last().copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::write::{CreateOptions, MemorySink};
+    use std::sync::Arc;
+
+    fn file() -> Writer {
+        let writer =
+            Writer::create_in(Arc::new(MemorySink::default()), None, &CreateOptions::default()).unwrap();
+        writer.make_group(b"/a/b/c", true).unwrap();
+        writer.link(NodeId::ROOT, b"soft", NewLink::Soft("/a/b".into())).unwrap();
+        writer
+    }
+
+    #[test]
+    fn moves() {
+        let writer = file();
+        let to = |path: &[u8]| writer.place(path, false).unwrap();
+        let error = |old: &[u8], new: &[u8], existing| {
+            writer.rename(old, &to(new), existing).unwrap_err().to_string()
+        };
+        assert!(error(b"/a", b"/a/b/x", Existing::Refuse).contains("inside of it"));
+        assert!(error(b"/a", b"/soft/x", Existing::Refuse).contains("inside of it"));
+        assert!(error(b"/a/b/c", b"/a", Existing::Replace).contains("inside of what"));
+        assert!(error(b"/a/b/c", b"/soft", Existing::Refuse).contains("/soft exists"));
+        writer.rename(b"/a/b/c", &to(b"/soft"), Existing::Replace).unwrap();
+        assert_eq!(writer.kind(writer.object(b"/soft").unwrap()).unwrap(), ObjectKind::Group);
+        assert!(writer.names(writer.object(b"/a/b").unwrap()).unwrap().is_empty());
+        writer.rename(b"/soft", &to(b"/soft"), Existing::Refuse).unwrap();
+    }
+
+    #[test]
+    fn missing_names_are_told_with_similar_ones() {
+        let writer = file();
+        let error = |path: &[u8]| writer.object(path).unwrap_err().to_string();
+        assert!(
+            error(b"/sofd/x").contains("no link `sofd` in /; did you mean `soft`?"),
+            "{}",
+            error(b"/sofd/x")
+        );
+        assert!(error(b"/a/b/c/d").contains("the group has none"));
+        assert!(writer.remove(b"/a", false).unwrap_err().to_string().contains("--recursive"));
+        assert!(writer.remove(b"/", true).is_err());
+        writer.remove(b"/a", true).unwrap();
+        assert!(error(b"/soft").contains("no link `a`"));
+    }
+
+    #[test]
+    fn distances() {
+        for (one, other, expected) in [("abc", "abc", 0), ("abc", "abd", 1), ("", "ab", 2), ("red", "rde", 2)]
+        {
+            assert_eq!(distance(one, other), Some(expected), "{one} {other}");
+        }
+    }
+}
