@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from hyperchunk.arrow.table import Table
     from hyperchunk.cuda import CudaArray
+    from hyperchunk.following import Follower
 
 _FILTERS = {1: "gzip", 2: "shuffle", 3: "fletcher32", 4: "szip", 6: "scaleoffset", 32000: "lzf"}
 _COMPRESSIONS = ("gzip", "lzf", "szip")
@@ -610,6 +611,50 @@ class Dataset(HLObject):
         self._name = name
         self._find_again()
         self._core_data = self._plan = self._dims = self._mapped = None
+
+    def follow(
+        self,
+        axis: int = 0,
+        *,
+        start: int | None = None,
+        timeout: float | None = None,
+        poll: float | None = None,
+        patience: float = 10.0,
+        max_rows: int | None = None,
+    ) -> Follower:
+        """Yields new rows as another program writes them, in arrays of one row or more: ``for block in …``, or
+        ``async for block in …``. Works for files in SWMR mode (``swmr=True``), other local files, objects in stores
+        that are replaced, and sharded stores. It ends when the writer has closed the file, as far as the file shows
+        that; after `timeout`; or by ``stop()``.
+
+        The dataset itself keeps its state, and its file gives up its lock, so that others may write it.
+
+        Args:
+            axis: Axis along which the dataset grows; its indices are called rows here.
+            start: Index of the first row to yield; by default the rows after the dataset's current extent.
+            timeout: End after this number of seconds without new rows; by default never.
+            poll: Seconds between looks at the file; by default 0.001 in SWMR mode, 0.02 for other local files, and 1
+                over a network.
+            patience: Number of seconds for which the file may be locked, missing, or in a state that cannot be read,
+                before that is an error.
+            max_rows: Maximum number of rows in a block; by default about 64 MiB.
+
+        Raises:
+            ChangedError: The dataset became shorter.
+            LockedError, CorruptError and others: The file could not be read for `patience` seconds, or when `timeout`
+                was over.
+
+        Example:
+            >>> with hyperchunk.open("a.h5", "w") as file:
+            ...     file["x"] = numpy.arange(6).reshape(3, 2)
+            >>> with hyperchunk.open("a.h5") as file:
+            ...     for block in file["x"].follow(start=1, timeout=0.1):
+            ...         print(block.tolist())
+            [[2, 3], [4, 5]]
+        """
+        from hyperchunk.following import Follower
+
+        return Follower(self, axis, start=start, timeout=timeout, poll=poll, patience=patience, max_rows=max_rows)
 
     def flush(self) -> None:
         """Does nothing: a file opened for reading has nothing to write."""

@@ -114,6 +114,9 @@ class Opened:
         if recipe.source is not None:
             # The source object keeps the size and version of its first use; a copy has none.
             recipe = recipe._replace(source=copy(recipe.source))
+        if recipe.options.get("swmr"):
+            # As in libhdf5, the lock is needed once; after that, the marks in the file tell whether it is written.
+            recipe = recipe._replace(options={**recipe.options, "locking": "never"})
         before, self._core = self._core, open_core(recipe)
         if isinstance(before, _core.File):
             before.release_locks()

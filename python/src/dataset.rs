@@ -103,6 +103,12 @@ impl Dataset {
         chunks.collect()
     }
 
+    /// Returns the places of the layers of chunks along an axis that have the elements from `start` to
+    /// `stop`, each with a digest of where its chunks are stored.
+    fn placement(&self, py: Python<'_>, axis: usize, start: u64, stop: u64) -> PyResult<Vec<(u64, u64)>> {
+        py.detach(|| self.0.placement(axis, &(start..stop))).map_err(|e| to_python(py, &e))
+    }
+
     /// Filters, in the order in which a writer applies them.
     #[getter]
     fn filters<'py>(&self, py: Python<'py>) -> PyResult<Vec<Filter<'py>>> {

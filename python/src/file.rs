@@ -199,6 +199,18 @@ impl File {
         self.0.is_remote()
     }
 
+    /// True if a program is writing the file, by its marks or its journal.
+    #[getter]
+    fn is_written(&self) -> bool {
+        self.0.is_written()
+    }
+
+    /// True if the file is followed while a program writes it in SWMR mode.
+    #[getter]
+    fn is_followed(&self) -> bool {
+        self.0.is_followed()
+    }
+
     /// Network counters: requests, bytes, repeated requests, sequential round trips.
     #[getter]
     fn counters(&self) -> Option<[u64; 4]> {

@@ -188,6 +188,17 @@ impl Writer {
         self.run(py, write::Writer::flush)
     }
 
+    /// Begins SWMR mode.
+    fn begin_swmr(&self, py: Python<'_>) -> PyResult<()> {
+        self.run(py, write::Writer::begin_swmr)
+    }
+
+    /// True if the file is in SWMR mode.
+    #[getter]
+    fn is_swmr(&self) -> bool {
+        self.file.is_swmr()
+    }
+
     /// Commits and closes the file.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.run(py, write::Writer::close)

@@ -11,6 +11,8 @@ use hyperchunk_format::model::{
 use hyperchunk_format::parse::extents::Extent;
 use hyperchunk_format::parse::object::{self, DatasetHeader};
 use hyperchunk_format::parse::virtual_layout;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 /// A dataset. Cheap to clone.
@@ -211,6 +213,43 @@ impl Dataset {
             }
             _ => Ok(self.chunks()?.into_iter().map(|chunk| chunk.scaled).collect()),
         }
+    }
+
+    /// Returns where a part of the data is stored, the elements with indices `rows` of `axis`: for each layer of
+    /// chunks with some of them, its place in the grid and a digest of its chunks' addresses, sizes and filter masks.
+    /// Of other layouts, one digest. Empty for data that are not in the file.
+    ///
+    /// # Errors
+    /// If the chunk index cannot be read; Invalid if there is no such axis.
+    pub fn placement(&self, axis: usize, rows: &Range<u64>) -> Result<Vec<(u64, u64)>> {
+        if axis >= self.dims().len() {
+            return Err(
+                self.name(Error::invalid(format!("no axis {axis} in {} dimensions", self.dims().len())))
+            );
+        }
+        let digest = |of: &[Chunk]| {
+            let mut hasher = DefaultHasher::new();
+            for chunk in of {
+                (&chunk.scaled, chunk.address, chunk.size, chunk.filter_mask).hash(&mut hasher);
+            }
+            hasher.finish()
+        };
+        let chunked = match self.layout() {
+            _ if self.0.sharded.is_some() => return Ok(Vec::new()),
+            Layout::Chunked(chunked) => chunked,
+            Layout::Contiguous { address: Some(address), .. } => return Ok(vec![(0, *address)]),
+            _ => return Ok(Vec::new()),
+        };
+        let length = chunked.dims.get(axis).copied().unwrap_or(1).max(1);
+        let region = (0..self.dims().len()).map(|other| match other == axis {
+            true => rows.start / length..rows.end.div_ceil(length),
+            false => 0..u64::MAX,
+        });
+        let mut chunks = crate::read::chunks_within(self, chunked, &region.collect::<Vec<_>>())?;
+        let layer = |chunk: &Chunk| chunk.scaled.get(axis).copied().unwrap_or(0);
+        chunks.sort_by_key(layer);
+        let parts = chunks.chunk_by(|one, other| layer(one) == layer(other));
+        Ok(parts.map(|part| (part.first().map_or(0, layer), digest(part))).collect())
     }
 
     /// Returns the stored bytes of a chunk.

@@ -19,6 +19,11 @@ use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// Maximum number of attempts to open a file that its SWMR writer is closing, and the pause between them.
+const CLOSING_ATTEMPTS: u32 = 20;
+const CLOSING_WAIT: Duration = Duration::from_millis(5);
 
 /// Options for opening and reading a file.
 #[derive(Debug, Clone, Default)]
@@ -128,7 +133,21 @@ impl File {
             return Self::of_epoch(&here, path, epoch, options);
         }
         crate::write::settle(path)?;
-        Self::of_local(LocalFile::open(path), path, options)
+        let mut attempt = 1;
+        loop {
+            let opened = Self::of_local(LocalFile::open(path), path, options);
+            // A SWMR writer may close the file between the look at its size and the one at its marks.
+            let closing = options.swmr
+                && match &opened {
+                    Ok(file) => file.check_unchanged().is_err(),
+                    Err(error) => matches!(error.kind(), ErrorKind::Changed | ErrorKind::Truncated),
+                };
+            if !closing || attempt == CLOSING_ATTEMPTS {
+                return opened;
+            }
+            std::thread::sleep(CLOSING_WAIT);
+            attempt += 1;
+        }
     }
 
     /// Opens a local file that was opened by `path`, or by what it leads to.
@@ -232,6 +251,22 @@ impl File {
     #[must_use]
     pub fn size(&self) -> u64 {
         self.0.source.size()
+    }
+
+    /// Returns whether a program is writing the file, or was killed while it did: the superblock is marked (version 3,
+    /// as libhdf5 marks it with `libver="latest"`), or the journal of one of Hyperchunk's writers is beside it.
+    #[must_use]
+    pub fn is_written(&self) -> bool {
+        let journal = || {
+            self.on_disk().and(self.path()).is_some_and(|path| crate::write::path_of_journal(path).is_file())
+        };
+        superblock::is_marked(&self.0.superblock) || journal()
+    }
+
+    /// Returns whether the file is followed while another program writes it in SWMR mode.
+    #[must_use]
+    pub fn is_followed(&self) -> bool {
+        self.0.followed
     }
 
     /// Returns the source of its bytes.

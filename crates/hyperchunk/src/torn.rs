@@ -1,15 +1,16 @@
-//! Structure that another program writes while it is read (SWMR).
+//! Structure and filtered chunks that another program writes while they are read (SWMR).
 
 use crate::{Error, ErrorKind, Result};
 use std::time::Duration;
 
-/// Maximum number of attempts to read structure before it counts as damaged, as in libhdf5.
+/// Maximum number of attempts before structure or a chunk counts as damaged, as in libhdf5.
 const MAX_ATTEMPTS: u32 = 100;
 /// Number of attempts without a pause; later ones wait ever longer, up to a bound.
 const QUICK_ATTEMPTS: u32 = 10;
 const LONGEST_WAIT: Duration = Duration::from_millis(20);
 
-/// Reads structure until its checksums match, if it may be `torn`.
+/// Reads until checksums match and filters succeed, if what is read may be `torn`: the writer overwrites structure, and
+/// chunks whose size stays the same, in place.
 pub(crate) fn again<T>(torn: bool, read: impl Fn() -> Result<T>) -> Result<T> {
     let mut attempt = 1;
     loop {
@@ -34,7 +35,10 @@ pub(crate) fn again<T>(torn: bool, read: impl Fn() -> Result<T>) -> Result<T> {
 }
 
 fn may_be_torn(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Truncated | ErrorKind::Unsupported)
+    matches!(
+        error.kind(),
+        ErrorKind::Corrupt | ErrorKind::Truncated | ErrorKind::Unsupported | ErrorKind::Filter
+    )
 }
 
 #[cfg(test)]

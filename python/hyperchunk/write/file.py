@@ -54,7 +54,7 @@ class WritableFile(WritableGroup, File):
             has, such as chunks of 4 GiB and more, which cause a :class:`NewerFormatWarning`. A pair gives the oldest
             release, and the newest whose format may be used where it is needed.
         userblock_size: Size in bytes of a block before the HDF5 data.
-        swmr: h5py's; only False is supported.
+        swmr: h5py's; only False is supported. Set :attr:`swmr_mode` after the datasets are made.
         locking: As for reading; others can read the flushed state of a locked file, but not write it.
         track_order, track_times: Store the creation order of links and attributes, and the times of the root group.
         fs_strategy, fs_page_size: ``"page"``: the structure is in pages of this number of bytes.
@@ -121,7 +121,7 @@ class WritableFile(WritableGroup, File):
         if mode not in ("w", "w-", "x", "r+", "a"):
             raise ValueError(f"mode must be 'r', 'r+', 'a', 'w', 'w-' or 'x', not {mode!r}")
         if swmr:
-            raise UnsupportedError("swmr: flush() commits what was written; readers open the file again to see it")
+            raise UnsupportedError("swmr=True is for reading: set swmr_mode after the datasets are made")
         if unknown := set(caches) - CacheOptions.__optional_keys__:
             raise unexpected_keyword("File", unknown, CreateOptions.__optional_keys__)
         check_cache(caches)
@@ -212,9 +212,24 @@ class WritableFile(WritableGroup, File):
 
     @property
     def swmr_mode(self) -> bool:
-        """Always False: see :meth:`flush`."""
+        """True in SWMR mode. Set it to True after all objects are made, in a file with ``libver="latest"``: readers
+        that opened the file with ``swmr=True``, h5py's too, then see what is flushed after their `refresh()`. Objects
+        and attributes that are made afterwards are seen when the file is closed.
+
+        Raises:
+            UnsupportedError: The file, or one of its datasets, cannot be written in SWMR mode; the message says why.
+        """
         self._opened.need()
-        return False
+        return self._writing.writer.is_swmr
+
+    @swmr_mode.setter
+    def swmr_mode(self, value: bool) -> None:
+        writer = self._writing.writer
+        if not value:
+            raise ValueError("It is not possible to forcibly switch SWMR mode off.")
+        if self._opened.recipe.driver != "sec2":
+            raise UnsupportedError(f"cannot write in SWMR mode: expected a local file, got {self.filename}")
+        writer.begin_swmr()
 
     def flush(self) -> None:
         """Commits the data written until now: readers that open the file from now on find this complete state, until

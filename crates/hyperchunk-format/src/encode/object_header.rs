@@ -1,6 +1,7 @@
 //! Object headers of version 2. Source: specification §IV.A.1.b, "Version 2 Data Object Header Prefix".
 
 use super::{Bytes, fit};
+use crate::checksum::lookup3;
 use crate::model::Times;
 use crate::parse::message::CONTINUATION;
 use crate::{Error, Result};
@@ -49,6 +50,42 @@ impl HeaderOptions {
             | flag(self.attribute_order_indexed, 0x08)
             | flag(self.times.is_some(), 0x20))
     }
+}
+
+/// Replaces the body of the first message of a kind, in an encoded header of one block, by one of the same size.
+///
+/// # Errors
+/// Invalid if there is no such message, or it has another size.
+pub fn replace(header: &mut [u8], kind: u16, data: &[u8]) -> Result<()> {
+    let wrong = || {
+        let message = format!("a message of type {kind} and {} bytes for a header without one", data.len());
+        Error::invalid(message).within(STRUCTURE)
+    };
+    let flags = *header.get(5).ok_or_else(wrong)?;
+    let optional = [(0x20, 16_usize), (0x10, 4)].into_iter().filter(|(flag, _)| flags & flag != 0);
+    let mut at = optional.fold(6_usize, |at, (_, size)| at.saturating_add(size));
+    let width = 1_usize << (flags & 3);
+    let size = header.get(at..at.saturating_add(width)).ok_or_else(wrong)?;
+    let size = size.iter().rev().fold(0_usize, |size, byte| (size << 8) | usize::from(*byte));
+    at = at.saturating_add(width);
+    let end = at.saturating_add(size);
+    let prefix = if flags & 0x04 == 0 { 4 } else { 6 };
+    while let Some(&[found, low, high]) = header.get(at..at.saturating_add(3)) {
+        let body = at.saturating_add(prefix);
+        at = body.saturating_add(u16::from_le_bytes([low, high]).into());
+        if at > end {
+            break;
+        }
+        if u16::from(found) == kind {
+            let place = header.get_mut(body..at).filter(|place| place.len() == data.len());
+            place.ok_or_else(wrong)?.copy_from_slice(data);
+            let (covered, sum) = header.split_at_mut_checked(end).ok_or_else(wrong)?;
+            let sum = sum.get_mut(..4).ok_or_else(wrong)?;
+            sum.copy_from_slice(&lookup3(covered).to_le_bytes());
+            return Ok(());
+        }
+    }
+    Err(wrong())
 }
 
 /// Encodes a header in one block.
@@ -207,5 +244,27 @@ mod tests {
         let options = HeaderOptions { attribute_order_indexed: true, ..HeaderOptions::default() };
         assert_eq!(encode(&[], &options).unwrap_err().kind(), crate::ErrorKind::Invalid);
         assert!(encode_continuation(&messages(&[1]), &options).is_err());
+    }
+
+    #[test]
+    fn a_message_is_replaced_in_place() {
+        for options in options() {
+            let mut written = messages(&[20, 300, 7]);
+            let mut file = encode(&written, &options).unwrap();
+            let kind = written[2].kind;
+            written[2].data = vec![9; 7];
+            replace(&mut file, kind, &[9; 7]).unwrap();
+            check(&file, &written, &options);
+            let before = file.clone();
+            for (kind, data) in [(kind, &[9; 300][..]), (99, &[9; 7])] {
+                assert!(replace(&mut file, kind, data).is_err());
+            }
+            for length in 0..file.len() {
+                // A header that is cut off has no room for the checksum.
+                let mut cut = file[..length].to_vec();
+                assert!(replace(&mut cut, kind, &[8; 7]).is_err(), "{length}");
+            }
+            assert_eq!(file, before);
+        }
     }
 }

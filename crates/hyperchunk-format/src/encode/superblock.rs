@@ -1,6 +1,7 @@
 //! Superblock. Source: specification §II.A, versions 2 and 3.
 
 use super::{Bytes, SIZES};
+use crate::checksum::lookup3;
 use crate::{Error, Result};
 
 /// Size of a superblock in bytes.
@@ -35,6 +36,22 @@ pub fn encode(version: u8, root: u64, end: u64, extension: Option<u64>, base: u6
     Ok(bytes.into_vec())
 }
 
+/// Marks a superblock of version 3 as open in a writer that admits concurrent readers (SWMR).
+///
+/// # Errors
+/// Invalid for other versions.
+pub fn mark_swmr(superblock: &mut [u8]) -> Result<()> {
+    let wrong = || Error::invalid("SWMR marks are for superblocks of version 3").within("superblock");
+    let (covered, sum) = superblock.split_at_mut_checked(44).ok_or_else(wrong)?;
+    match covered.get_mut(8..12) {
+        Some([3, _, _, flags]) => *flags = 0b101,
+        _ => return Err(wrong()),
+    }
+    let sum = sum.get_mut(..4).ok_or_else(wrong)?;
+    sum.copy_from_slice(&lookup3(covered).to_le_bytes());
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -48,7 +65,7 @@ mod tests {
             file.resize(1000, 0);
             // The extension is parsed, too.
             file[500..516].copy_from_slice(b"OHDR\x02\0\x04\0\0\0\0\0\0\0\0\0");
-            let sum = crate::checksum::lookup3(&file[500..511]);
+            let sum = lookup3(&file[500..511]);
             file[511..515].copy_from_slice(&sum.to_le_bytes());
             let limits = Limits::default();
             let found = parse::superblock::parse(&file[..].as_ref(), &limits, &Fuel::new(&limits)).unwrap();
@@ -56,6 +73,18 @@ mod tests {
             assert_eq!((found.extension, found.base, found.flags), (extension, 0, 0));
             parse::superblock::check_flags(&found).unwrap();
         }
+    }
+
+    #[test]
+    fn marks_of_a_swmr_writer() {
+        let mut file = encode(3, 48, 1000, None, 0).unwrap();
+        mark_swmr(&mut file).unwrap();
+        file.resize(1000, 0);
+        let limits = Limits::default();
+        let found = parse::superblock::parse(&file[..].as_ref(), &limits, &Fuel::new(&limits)).unwrap();
+        assert!(parse::superblock::is_swmr(&found) && parse::superblock::is_marked(&found));
+        assert!(mark_swmr(&mut encode(2, 48, 1000, None, 0).unwrap()).is_err());
+        assert!(mark_swmr(&mut file[..40]).is_err());
     }
 
     #[test]

@@ -276,7 +276,7 @@ fn extension(image: Image<'_>, address: u64, superblock: &mut Superblock) -> Res
 /// # Errors
 /// Locked. Before version 3 no library checks the flags.
 pub fn check_flags(superblock: &Superblock) -> Result<()> {
-    if superblock.version < 3 || superblock.flags & OPEN_FLAGS == 0 {
+    if !is_marked(superblock) {
         return Ok(());
     }
     let message =
@@ -286,6 +286,12 @@ pub fn check_flags(superblock: &Superblock) -> Result<()> {
         false => "",
     };
     Err(Error::new(ErrorKind::Locked, format!("{message}{follow}")))
+}
+
+/// True if the file is marked as open in a writer; before version 3 no library sets or checks the marks.
+#[must_use]
+pub fn is_marked(superblock: &Superblock) -> bool {
+    superblock.version >= 3 && superblock.flags & OPEN_FLAGS != 0
 }
 
 /// True if a single writer has the file open for concurrent readers (SWMR).
@@ -299,7 +305,7 @@ pub fn is_swmr(superblock: &Superblock) -> bool {
 /// # Errors
 /// Locked.
 pub fn check_swmr_flags(superblock: &Superblock) -> Result<()> {
-    if superblock.version < 3 || superblock.flags & OPEN_FLAGS == 0 || is_swmr(superblock) {
+    if !is_marked(superblock) || is_swmr(superblock) {
         return Ok(());
     }
     let message = match superblock.flags & WRITE_FLAG {

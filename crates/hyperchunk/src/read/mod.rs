@@ -20,11 +20,12 @@ pub use cache::ChunkCache;
 pub(crate) use chunked::read_stored;
 pub use fetch::{Part, Parts, Scratch};
 pub use output::Output;
-pub(crate) use table::{ChunkTable, all_chunks, all_chunks_and_extents};
+pub(crate) use table::{ChunkTable, all_chunks, all_chunks_and_extents, chunks_within};
 pub(crate) use virtual_dataset::extent as virtual_extent;
 
 use crate::dataset::Dataset;
 use crate::live::within_read;
+use crate::torn;
 use crate::{Error, Result};
 pub use boxes::{StoredBox, StoredPiece};
 use hyperchunk_format::convert::Conversion;
@@ -158,7 +159,8 @@ impl Dataset {
         if matches!(self.layout(), Layout::Virtual { .. }) || self.evaluator()?.is_some() {
             return self.unchanged(within_read(None, || self.fill_by_layout(choice, output)));
         }
-        self.unchanged(self.fill_by_layout(choice, output))
+        let followed = self.object().file().is_followed();
+        torn::again(followed, || self.unchanged(self.fill_by_layout(choice, output)))
     }
 
     fn fill_by_layout(&self, choice: &Selection, output: &Output<'_>) -> Result<()> {

@@ -85,6 +85,23 @@ pub(crate) fn all_chunks_and_extents(dataset: &Dataset) -> Result<(Vec<Chunk>, V
     dataset.object().parse(|image, _| extents::index(image, &map))
 }
 
+/// Lists the stored chunks of `region`, a box in the grid, in order of their place.
+pub(crate) fn chunks_within(
+    dataset: &Dataset,
+    chunked: &Chunked,
+    region: &[Range<u64>],
+) -> Result<Vec<Chunk>> {
+    if let Some(mut chunks) = indexed(dataset, chunked)? {
+        let is_in = |chunk: &Chunk| chunk.scaled.iter().zip(region).all(|(at, range)| range.contains(at));
+        chunks.retain(is_in);
+        return Ok(chunks);
+    }
+    let map = chunk_map(dataset, chunked);
+    let mut chunks = dataset.object().parse(|image, _| chunk_index::within(image, &map, region))?;
+    chunks.sort_by(|a, b| a.scaled.cmp(&b.scaled));
+    Ok(chunks)
+}
+
 /// Calls `with` with a table that has at least the chunks of `region`, a box in the grid.
 pub(crate) fn with_table<T>(
     dataset: &Dataset,

@@ -1,5 +1,6 @@
 //! Commits: all structure of a file is encoded into one region, to which the superblock points.
 
+use super::auxiliary::Auxiliary;
 use super::chunks::Data;
 use super::embedded_format::{Companion, Layout as Around};
 use super::journal::Journal;
@@ -8,7 +9,6 @@ use super::tree::{DatasetNode, GroupNode, Node, NodeId, NodeKind, Tree};
 use super::writer::{Inner, Writer};
 use crate::{Error, Result};
 use hyperchunk_format::checksum::lookup3;
-use hyperchunk_format::encode::blocks::{Allocate, Blocks, one_after_another};
 use hyperchunk_format::encode::global_heap::Builder;
 use hyperchunk_format::encode::message::{self, attribute_info::AttributeInfo, link_info::LinkInfo};
 use hyperchunk_format::encode::object_header::{self, HeaderOptions, Message};
@@ -38,9 +38,9 @@ pub(super) struct Structure {
     /// Headers at promised addresses.
     pub(super) pinned: Vec<(u64, Vec<u8>)>,
     /// The address of the root group.
-    root: u64,
+    pub(super) root: u64,
     /// The address of the superblock's extension.
-    extension: Option<u64>,
+    pub(super) extension: Option<u64>,
     /// The address of each object.
     pub(super) addresses: Vec<u64>,
     /// The size of the whole file.
@@ -66,57 +66,6 @@ pub(super) struct Blob {
     /// The promised address of the header, which continues here; then these are only its messages.
     pinned: Option<u64>,
     options: HeaderOptions,
-}
-
-/// Structures of an object beside its header, such as heaps and indexes.
-pub(super) enum Auxiliary<'p> {
-    /// One after another, from an address on.
-    Joined { base: u64, bytes: Vec<u8> },
-    /// Each at the address that a function returns, given its size.
-    Placed { allocate: &'p mut Allocate<'p>, parts: Vec<Part> },
-}
-
-/// Address and bytes of a structure.
-pub(super) type Part = (u64, Vec<u8>);
-
-impl Auxiliary<'_> {
-    /// Returns the bytes that are joined, with padding for what follows them.
-    fn into_joined(self) -> Vec<u8> {
-        match self {
-            Self::Joined { mut bytes, .. } => {
-                bytes.resize(bytes.len().next_multiple_of(8), 0);
-                bytes
-            }
-            Self::Placed { .. } => Vec::new(),
-        }
-    }
-
-    /// Adds the blocks that a function encodes, given where they go.
-    fn add_blocks<T>(&mut self, encode: impl FnOnce(&mut Allocate<'_>) -> Result<(T, Blocks)>) -> Result<T> {
-        match self {
-            Self::Joined { base, bytes } => {
-                bytes.resize(bytes.len().next_multiple_of(8), 0);
-                let (value, blocks) = encode(&mut one_after_another(*base + bytes.len() as u64))?;
-                bytes.extend(blocks.bytes);
-                Ok(value)
-            }
-            Self::Placed { allocate, parts } => {
-                let (value, blocks) = encode(*allocate)?;
-                parts.extend(blocks.iter().map(|(address, block)| (address, block.to_vec())));
-                Ok(value)
-            }
-        }
-    }
-
-    /// Adds one block, which a function encodes for its address; its size does not depend on that.
-    fn add<T>(&mut self, encode: impl Fn(u64) -> Result<(T, Vec<u8>)>) -> Result<T> {
-        self.add_blocks(|allocate| {
-            let size = encode(0)?.1.len() as u64;
-            let address = if size > 0 { allocate(size)? } else { 0 };
-            let (value, bytes) = encode(address)?;
-            Ok((value, Blocks { bytes, extents: vec![(address, size)] }))
-        })
-    }
 }
 
 /// Returns the fields of a header other than its messages.
@@ -147,6 +96,11 @@ impl Writer {
     fn commit(&self, last: &mut Option<u64>) -> Result<()> {
         let changes = self.changes();
         if *last != Some(changes) {
+            if self.0.swmr().is_some() {
+                self.0.flush_swmr().map_err(|error| self.0.named(error))?;
+                *last = Some(changes);
+                return Ok(());
+            }
             let removed = self.load_removed().map_err(|error| self.0.named(error))?;
             self.0
                 .commit()
@@ -192,7 +146,11 @@ impl Writer {
             let journal = self.0.journal.as_ref().filter(|_| !is_kept);
             return journal.map_or(Ok(()), Journal::end);
         }
-        self.commit(&mut last).map_err(|error| match (&self.0.journal, &self.0.name) {
+        let mut closing = || {
+            self.0.end_swmr().map_err(|error| self.0.named(error))?;
+            self.commit(&mut last)
+        };
+        closing().map_err(|error| match (&self.0.journal, &self.0.name) {
             (Some(_), Some(name)) => error.followed_by(&format!(
                 "; what was written is kept: close it again, or run `hyperchunk recover {name}` when this program has ended"
             )),
@@ -227,8 +185,8 @@ impl Writer {
 
 /// State of a dataset in one commit, of the parts that may change while others write.
 pub(super) struct FrozenDataset {
-    dataspace: Dataspace,
-    chunks: Vec<Chunk>,
+    pub(super) dataspace: Dataspace,
+    pub(super) chunks: Vec<Chunk>,
 }
 
 impl Inner {
@@ -238,11 +196,17 @@ impl Inner {
             let changed = self.take_changed();
             return self.commit_edit(&changed).inspect_err(|_| self.mark_changed(&changed));
         }
-        self.commit_objects()
+        self.commit_objects(false).map(drop)
+    }
+
+    /// Commits all objects, and marks the file as written in SWMR mode.
+    pub(super) fn commit_marked(&self) -> Result<Structure> {
+        self.flush_waiting()?;
+        self.commit_objects(true)
     }
 
     /// Commits all objects that can be reached.
-    fn commit_objects(&self) -> Result<()> {
+    fn commit_objects(&self, swmr: bool) -> Result<Structure> {
         let tree = self.tree();
         let unused = self.space.commit_begins();
         let frozen = freeze(&tree, true);
@@ -266,10 +230,13 @@ impl Inner {
             self.sink.skip(start - gap, gap)?;
             Ok(start)
         })?;
-        let superblock = match companion {
+        let mut superblock = match companion {
             None => self.distinct_superblock(&mut structure)?,
             Some(_) => self.superblock(&structure, self.options.user_block)?,
         };
+        if swmr {
+            superblock::mark_swmr(&mut superblock)?;
+        }
         if companion.is_some() {
             // The other format's end marker must not end the file before the superblock is written.
             self.sink.write_at(structure.end, &[0])?;
@@ -298,7 +265,7 @@ impl Inner {
             self.space.give_back(start, length, false);
             self.space.trim();
         }
-        Ok(())
+        Ok(structure)
     }
 
     /// Stores everything that waits in memory. Failure of some does not stop the others.
@@ -650,6 +617,11 @@ impl Inner {
         Ok(messages)
     }
 
+    /// Returns the layout of a dataset whose layout message has no structure beside it.
+    pub(super) fn layout_in_header(&self, node: &DatasetNode, frozen: &FrozenDataset) -> Result<Layout> {
+        self.layout(node, frozen, &mut Auxiliary::Joined { base: 0, bytes: Vec::new() })
+    }
+
     fn layout(
         &self,
         node: &DatasetNode,
@@ -697,6 +669,7 @@ impl Inner {
                 let map = ChunkMap { chunked: &chunked, dims, max, filtered };
                 let side_by_side = oldest > LibVersion::V18
                     && !node.is_edited
+                    && !self.space.is_kept()
                     && chunk_index::side_by_side(&map, &frozen.chunks);
                 let kind = chunk_index::choose(dims, max, &chunks.dims, filtered, side_by_side, oldest);
                 chunked.version = match kind {

@@ -9,6 +9,7 @@
 //!
 //! Source: *RFC: Direct Chunk Write*; specification §II to §VII.
 
+mod auxiliary;
 mod chunk_key;
 mod chunks;
 mod commit;
@@ -34,6 +35,7 @@ mod sink;
 mod snapshot;
 mod space;
 mod stream;
+mod swmr;
 mod tree;
 mod writer;
 
@@ -83,5 +85,7 @@ fn notice(what: &str, age: LibVersion) -> String {
 
 #[cfg(test)]
 mod failing_tests;
+#[cfg(test)]
+mod swmr_tests;
 #[cfg(test)]
 mod tests;

@@ -19,6 +19,8 @@ pub(super) struct Space {
     reused_since: Arc<Ranges>,
     /// True to use freed space again.
     reused: bool,
+    /// True if nothing is freed any more.
+    kept: AtomicBool,
     /// The offset in the file of the first byte: alignments count from the start of the file.
     base: u64,
 }
@@ -98,6 +100,7 @@ impl Space {
             admitted: Condvar::new(),
             reused_since: Arc::default(),
             reused,
+            kept: AtomicBool::new(false),
             base,
         }
     }
@@ -165,6 +168,16 @@ impl Space {
         self.any_free.store(!free.now.is_empty(), Ordering::Release);
     }
 
+    /// Frees nothing from now on: readers hold on to everything that was written.
+    pub(super) fn keep(&self) {
+        self.kept.store(true, Ordering::Release);
+    }
+
+    /// Returns whether nothing is freed any more.
+    pub(super) fn is_kept(&self) -> bool {
+        self.kept.load(Ordering::Acquire)
+    }
+
     /// Returns whether space that begins at `start` was never written, so that a hole there reads as zeros.
     pub(super) fn is_fresh(&self, start: u64) -> bool {
         start >= self.freed_end.load(Ordering::Acquire)
@@ -183,7 +196,7 @@ impl Space {
 
     /// Frees bytes: at once or, if `committed`, after the next commit.
     pub(super) fn give_back(&self, start: u64, length: u64, committed: bool) {
-        if length == 0 || !self.reused {
+        if length == 0 || !self.reused || self.is_kept() {
             return;
         }
         self.freed_end.fetch_max(start.saturating_add(length), Ordering::AcqRel);

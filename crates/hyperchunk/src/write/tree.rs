@@ -395,6 +395,20 @@ impl Tree {
         uses
     }
 
+    /// Returns a path to an object, for messages.
+    pub(super) fn path_of(&self, wanted: NodeId) -> String {
+        for id in self.reachable() {
+            let Some(Node { kind: NodeKind::Group(group), .. }) = self.nodes.get(id.0) else { continue };
+            let link =
+                group.links.iter().find(|(_, link)| matches!(link.target, NewLink::Hard(to) if to == wanted));
+            if let Some((name, _)) = link {
+                let here = if id == NodeId::ROOT { String::new() } else { self.path_of(id) };
+                return format!("{here}/{name}");
+            }
+        }
+        "/".to_owned()
+    }
+
     /// Returns all objects that are reachable by hard links from the root, level by level.
     pub(super) fn reachable(&self) -> Vec<NodeId> {
         let mut seen = vec![false; self.nodes.len()];

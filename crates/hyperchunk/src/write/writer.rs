@@ -14,6 +14,7 @@ use super::sink::{LocalSink, Sink, may_create};
 use super::snapshot::Snapshot;
 use super::space::Space;
 use super::stream::StreamSink;
+use super::swmr::Swmr;
 use super::tree::{NewLink, Node, NodeId, NodeKind, Tree};
 use super::{notice, oldest_able};
 use crate::io::RemoteOptions;
@@ -90,6 +91,8 @@ pub(super) struct Inner {
     /// Held during a commit; the change count of the last one.
     pub(super) committing: Mutex<Option<u64>>,
     pub(super) journal: Option<Journal>,
+    /// The structure that stays in place, in SWMR mode.
+    pub(super) swmr: Mutex<Option<Swmr>>,
     /// The file before its edit, if it is edited.
     pub(super) edit: Option<Edit>,
     /// Contents that needed a newer format than requested.
@@ -342,6 +345,7 @@ impl Writer {
             front: Mutex::new(None),
             front_heap: Heap::default(),
             former: Mutex::new(None),
+            swmr: Mutex::new(None),
             ends: Mutex::new(None),
             superblocks: Mutex::default(),
             committing: Mutex::new(None),

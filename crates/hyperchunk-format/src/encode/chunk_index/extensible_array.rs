@@ -1,8 +1,8 @@
 //! Chunks in an extensible array. Source: specification §VII.D, "The Extensible Array Index".
 
-use super::EncodedIndex;
 use super::linear::{Linear, NumberedChunk, split_before};
 use super::record::{CHECKSUM_BYTES, fitting, push_all, push_checksum, push_pages, set_bits};
+use super::{ArrayPlaces, EncodedIndex};
 use crate::encode::UNDEFINED;
 use crate::encode::blocks::{Allocate, Blocks, Extent};
 use crate::encode::message::layout::EXTENSIBLE_ARRAY;
@@ -106,6 +106,41 @@ impl<'n, 'c> SuperBlock<'n, 'c> {
             .saturating_add(CHECKSUM_BYTES)
     }
 
+    /// Encodes the super block itself.
+    fn encode(&self, format: &Format, base: u64) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        push_prefix(&mut bytes, b"EASB", format, base);
+        push_place(&mut bytes, self.first);
+        let mut bits =
+            vec![0; usize::try_from(self.count().saturating_mul(self.pages().div_ceil(8))).unwrap_or(0)];
+        if self.pages() > 0 {
+            for (number, (_, chunks)) in (0..).zip(&self.blocks) {
+                let first = self.pages().saturating_mul(number);
+                set_bits(&mut bits, first, self.start(number), PAGE_CHUNKS, chunks);
+            }
+        }
+        bytes.extend_from_slice(&bits);
+        self.push_addresses(&mut bytes);
+        push_checksum(&mut bytes, 0);
+        bytes
+    }
+
+    /// Encodes a data block.
+    fn encode_block(&self, number: u64, chunks: &[NumberedChunk<'_>], format: &Format, base: u64) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        push_prefix(&mut bytes, b"EADB", format, base);
+        let numbers = self.start(number)..self.start(number).saturating_add(self.chunks);
+        push_place(&mut bytes, numbers.start.saturating_sub(INDEX_CHUNKS.into()));
+        if self.pages() == 0 {
+            push_all(&mut bytes, format, numbers, chunks);
+            push_checksum(&mut bytes, 0);
+        } else {
+            push_checksum(&mut bytes, 0);
+            push_pages(&mut bytes, format, numbers, PAGE_CHUNKS, chunks);
+        }
+        bytes
+    }
+
     /// Appends the addresses of the data blocks.
     fn push_addresses(&self, bytes: &mut Vec<u8>) {
         match self.blocks.is_empty() {
@@ -124,72 +159,116 @@ pub(super) fn encode(
     chunks: &[&Chunk],
     allocate: &mut Allocate<'_>,
 ) -> Result<EncodedIndex> {
+    let numbered = number(map, chunks)?;
+    let mut supers = super_blocks(&numbered);
+    let size = fitting(total_size(&supers, format))?;
+    let (base, index_at) = (allocate(HEADER_BYTES)?, allocate(index_block_size(format))?);
+    let mut extents = vec![(base, HEADER_BYTES), (index_at, index_block_size(format))];
+    place(&mut supers, format, allocate, &mut extents)?;
+    let mut bytes = Vec::with_capacity(size);
+    bytes.extend(header(&supers, format, &numbered, index_at));
+    bytes.extend(index_block(&supers, format, &numbered, base));
+    for block in supers.iter().filter(|block| block.is_there()) {
+        bytes.extend(block.encode(format, base));
+    }
+    for block in &supers {
+        for (number, (_, chunks)) in (0..).zip(&block.blocks).filter(|(_, (_, chunks))| !chunks.is_empty()) {
+            bytes.extend(block.encode_block(number, chunks, format, base));
+        }
+    }
+    let index = ChunkIndex::ExtensibleArray { address: Some(base) };
+    Ok(EncodedIndex { blocks: Blocks { bytes, extents }, index })
+}
+
+/// Encodes an array that keeps its place: new blocks are placed by `take`, and the parts are in the order in which they
+/// may be written for concurrent readers, children first.
+pub(super) fn encode_in_place(
+    map: &ChunkMap<'_>,
+    format: &Format,
+    chunks: &[&Chunk],
+    places: &mut ArrayPlaces,
+    take: &mut dyn FnMut(u64) -> Result<u64>,
+) -> Result<Vec<(u64, Vec<u8>)>> {
+    let numbered = number(map, chunks)?;
+    let mut supers = super_blocks(&numbered);
+    let base = match places.base {
+        Some(base) => base,
+        None => *places.base.insert(take(HEADER_BYTES.saturating_add(index_block_size(format)))?),
+    };
+    let mut parts = Vec::new();
+    for block in &mut supers {
+        let length = block.block_size(format);
+        for (at, (address, _)) in (0..).zip(&mut block.blocks).filter(|(_, (_, chunks))| !chunks.is_empty()) {
+            *address = places.of((block.number, Some(at)), length, take)?;
+        }
+        if block.is_there() {
+            block.address = places.of((block.number, None), block.size(), take)?;
+        }
+    }
+    for block in &supers {
+        for (at, (address, chunks)) in (0..).zip(&block.blocks).filter(|(_, (_, chunks))| !chunks.is_empty())
+        {
+            parts.push((*address, block.encode_block(at, chunks, format, base)));
+        }
+    }
+    for block in supers.iter().filter(|block| block.is_there()) {
+        parts.push((block.address, block.encode(format, base)));
+    }
+    let index_at = base.saturating_add(HEADER_BYTES);
+    parts.push((index_at, index_block(&supers, format, &numbered, base)));
+    parts.push((base, header(&supers, format, &numbered, index_at)));
+    Ok(parts)
+}
+
+/// Numbers the chunks along the unlimited dimension.
+fn number<'c>(map: &ChunkMap<'_>, chunks: &[&'c Chunk]) -> Result<Vec<NumberedChunk<'c>>> {
     let mut unlimited = (0..map.max.len()).zip(map.max).filter(|(_, max)| max.is_none());
     let (Some((slowest, _)), None) = (unlimited.next(), unlimited.next()) else {
         return Err(Error::invalid("an extensible array needs one unlimited dimension"));
     };
-    let numbered = Linear::new(map, slowest).number(chunks, MAX_CHUNKS)?;
-    let (in_index, mut rest) = split_before(&numbered, INDEX_CHUNKS.into());
+    Linear::new(map, slowest).number(chunks, MAX_CHUNKS)
+}
+
+/// Distributes the chunks among the super blocks.
+fn super_blocks<'n, 'c>(numbered: &'n [NumberedChunk<'c>]) -> Vec<SuperBlock<'n, 'c>> {
+    let (_, mut rest) = split_before(numbered, INDEX_CHUNKS.into());
     let mut supers = Vec::new();
     for number in 0..MAX_SUPER_BLOCKS {
         let (block, beyond) = SuperBlock::new(number, rest);
         supers.push(block);
         rest = beyond;
     }
-    let size = fitting(total_size(&supers, format))?;
-    let (header, index_block) = (allocate(HEADER_BYTES)?, allocate(index_block_size(format))?);
-    let mut placed = vec![(header, HEADER_BYTES), (index_block, index_block_size(format))];
-    place(&mut supers, format, allocate, &mut placed)?;
+    supers
+}
 
-    let mut bytes = Vec::with_capacity(size);
-    push_header(
-        &mut bytes,
-        &supers,
-        format,
-        numbered.last().map_or(0, |(number, _)| number.saturating_add(1)),
-        index_block,
-    );
-    let start = bytes.len();
-    push_prefix(&mut bytes, b"EAIB", format, header);
+fn header(
+    supers: &[SuperBlock<'_, '_>],
+    format: &Format,
+    numbered: &[NumberedChunk<'_>],
+    index_block: u64,
+) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let end = numbered.last().map_or(0, |(number, _)| number.saturating_add(1));
+    push_header(&mut bytes, supers, format, end, index_block);
+    bytes
+}
+
+fn index_block(
+    supers: &[SuperBlock<'_, '_>],
+    format: &Format,
+    numbered: &[NumberedChunk<'_>],
+    base: u64,
+) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    push_prefix(&mut bytes, b"EAIB", format, base);
+    let (in_index, _) = split_before(numbered, INDEX_CHUNKS.into());
     push_all(&mut bytes, format, 0..INDEX_CHUNKS.into(), in_index);
     let (direct, others): (Vec<_>, Vec<_>) =
         supers.iter().partition(|block| block.number < UNSTORED_SUPER_BLOCKS);
     direct.iter().for_each(|block| block.push_addresses(&mut bytes));
     others.iter().for_each(|block| bytes.extend_from_slice(&block.address.to_le_bytes()));
-    push_checksum(&mut bytes, start);
-    for block in supers.iter().filter(|block| block.is_there()) {
-        let start = bytes.len();
-        push_prefix(&mut bytes, b"EASB", format, header);
-        push_place(&mut bytes, block.first);
-        let mut bits =
-            vec![0; usize::try_from(block.count().saturating_mul(block.pages().div_ceil(8))).unwrap_or(0)];
-        if block.pages() > 0 {
-            for (number, (_, chunks)) in (0..).zip(&block.blocks) {
-                let first = block.pages().saturating_mul(number);
-                set_bits(&mut bits, first, block.start(number), PAGE_CHUNKS, chunks);
-            }
-        }
-        bytes.extend_from_slice(&bits);
-        block.push_addresses(&mut bytes);
-        push_checksum(&mut bytes, start);
-    }
-    for block in &supers {
-        for (number, (_, chunks)) in (0..).zip(&block.blocks).filter(|(_, (_, chunks))| !chunks.is_empty()) {
-            let start = bytes.len();
-            push_prefix(&mut bytes, b"EADB", format, header);
-            let numbers = block.start(number)..block.start(number).saturating_add(block.chunks);
-            push_place(&mut bytes, numbers.start.saturating_sub(INDEX_CHUNKS.into()));
-            if block.pages() == 0 {
-                push_all(&mut bytes, format, numbers, chunks);
-                push_checksum(&mut bytes, start);
-            } else {
-                push_checksum(&mut bytes, start);
-                push_pages(&mut bytes, format, numbers, PAGE_CHUNKS, chunks);
-            }
-        }
-    }
-    let index = ChunkIndex::ExtensibleArray { address: Some(header) };
-    Ok(EncodedIndex { blocks: Blocks { bytes, extents: placed }, index })
+    push_checksum(&mut bytes, 0);
+    bytes
 }
 
 /// Returns the size of all blocks in bytes.

@@ -1,9 +1,9 @@
 //! Chunks in a fixed array. Source: specification §VII.C, "The Fixed Array Index".
 
-use super::EncodedIndex;
 use super::linear::Linear;
 use super::record::{CHECKSUM_BYTES, fitting, push_all, push_checksum, push_pages, set_bits};
-use crate::encode::blocks::{Allocate, Blocks};
+use super::{ArrayPlaces, EncodedIndex, IndexParts};
+use crate::encode::blocks::{Allocate, Blocks, one_after_another};
 use crate::encode::message::layout::FIXED_ARRAY_PAGE_BITS;
 use crate::model::{Chunk, ChunkIndex};
 use crate::parse::chunk_index::{ChunkMap, Format};
@@ -69,4 +69,48 @@ pub(super) fn encode(
         blocks: Blocks { bytes, extents },
         index: ChunkIndex::FixedArray { address: Some(header) },
     })
+}
+
+/// Encodes an array that keeps its place: the pages of the data block, the data block, and the header.
+pub(super) fn encode_in_place(
+    map: &ChunkMap<'_>,
+    format: &Format,
+    chunks: &[&Chunk],
+    places: &mut ArrayPlaces,
+    take: &mut dyn FnMut(u64) -> Result<u64>,
+) -> Result<IndexParts> {
+    let base = match places.base {
+        Some(base) => base,
+        // Its size does not depend on what is stored.
+        None => *places
+            .base
+            .insert(take(encode(map, format, chunks, &mut one_after_another(0))?.blocks.bytes.len() as u64)?),
+    };
+    let encoded = encode(map, format, chunks, &mut one_after_another(base))?;
+    let count = Linear::new(map, 0).count.unwrap_or(u64::MAX);
+    let pages = if count > PAGE_CHUNKS { count.div_ceil(PAGE_CHUNKS) } else { 0 };
+    // Pages have checksums of their own; without pages, the block is one part.
+    let prefix = if pages == 0 {
+        u64::MAX
+    } else {
+        14_u64.saturating_add(pages.div_ceil(8)).saturating_add(CHECKSUM_BYTES)
+    };
+    let page = PAGE_CHUNKS.saturating_mul(format.size() as u64).saturating_add(CHECKSUM_BYTES);
+    let length = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    let split = |bytes: &[u8], at: u64| {
+        let (before, after) = bytes.split_at_checked(length(at)).unwrap_or((bytes, &[]));
+        (before.to_vec(), after.to_vec())
+    };
+    let (header, block) = split(&encoded.blocks.bytes, HEADER_BYTES);
+    let (prefix, elements) = split(&block, prefix);
+    let block_address = base.saturating_add(HEADER_BYTES);
+    let mut address = block_address.saturating_add(prefix.len() as u64);
+    let mut parts = Vec::new();
+    for part in elements.chunks(length(page)) {
+        parts.push((address, part.to_vec()));
+        address = address.saturating_add(part.len() as u64);
+    }
+    parts.push((block_address, prefix));
+    parts.push((base, header));
+    Ok(IndexParts { parts, index: encoded.index })
 }

@@ -14,6 +14,8 @@ use super::{LibVersion, SIZES};
 use crate::model::{Chunk, ChunkIndex};
 use crate::parse::chunk_index::{ChunkMap, Format};
 use crate::{Error, Result};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 /// Kind of chunk index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -37,6 +39,40 @@ pub enum Kind {
 pub struct EncodedIndex {
     /// Its blocks. Empty if no chunk is stored, or the kind needs no structure.
     pub blocks: Blocks,
+    /// Index for the layout message.
+    pub index: ChunkIndex,
+}
+
+/// Places of the blocks of an array that is written again and again, and stays where it is.
+#[derive(Debug, Default)]
+pub struct ArrayPlaces {
+    /// Address of the header and the block after it.
+    base: Option<u64>,
+    /// Address of each super block, and of each data block in it, by their numbers.
+    blocks: BTreeMap<(u32, Option<u64>), u64>,
+}
+
+impl ArrayPlaces {
+    /// Returns the address of a block, which `take` chooses when the block is new.
+    fn of(
+        &mut self,
+        block: (u32, Option<u64>),
+        size: u64,
+        take: &mut dyn FnMut(u64) -> Result<u64>,
+    ) -> Result<u64> {
+        Ok(match self.blocks.entry(block) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(new) => *new.insert(take(size)?),
+        })
+    }
+}
+
+/// Index whose parts are written one by one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IndexParts {
+    /// Address and bytes of each part, in the order in which they may be written while others read: a part
+    /// refers only to earlier ones.
+    pub parts: Vec<(u64, Vec<u8>)>,
     /// Index for the layout message.
     pub index: ChunkIndex,
 }
@@ -112,6 +148,39 @@ pub fn encode(
         Kind::BTreeV2 => btree_v2::encode(&format, &chunks, allocate),
     }
     .map_err(|error| error.within("chunk index"))
+}
+
+/// Encodes the index of `chunks` as [`encode`], for a writer whose readers hold on to its blocks: each keeps its place,
+/// and `take` allocates space for new ones. Kinds whose chunks are in the layout message alone have no parts.
+///
+/// # Errors
+/// As [`encode`]; Unsupported for B-trees; those of `take`.
+pub fn encode_in_place(
+    kind: Kind,
+    map: &ChunkMap<'_>,
+    chunks: &[Chunk],
+    places: &mut ArrayPlaces,
+    take: &mut dyn FnMut(u64) -> Result<u64>,
+) -> Result<IndexParts> {
+    let format = check_map(kind, map)?;
+    let sorted = in_order(map, &format, chunks)?;
+    let encoded = match kind {
+        _ if sorted.is_empty() && places.base.is_none() => {
+            return Ok(IndexParts { parts: Vec::new(), index: empty(kind, map.filtered).index });
+        }
+        Kind::ExtensibleArray => {
+            let parts = extensible_array::encode_in_place(map, &format, &sorted, places, take);
+            parts.map(|parts| IndexParts {
+                parts,
+                index: ChunkIndex::ExtensibleArray { address: places.base },
+            })
+        }
+        Kind::FixedArray => fixed_array::encode_in_place(map, &format, &sorted, places, take),
+        Kind::Single | Kind::Implicit => encode(kind, map, chunks, &mut |_| Ok(0))
+            .map(|encoded| IndexParts { parts: Vec::new(), index: encoded.index }),
+        Kind::BTreeV1 | Kind::BTreeV2 => Err(Error::unsupported("a B-tree of chunks that stays in place")),
+    };
+    encoded.map_err(|error| error.within("chunk index"))
 }
 
 /// Returns the index of a dataset without chunks, which has no bytes.

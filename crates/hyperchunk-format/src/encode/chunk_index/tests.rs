@@ -378,3 +378,41 @@ fn whatever_is_written_is_read() {
     }
     assert!(seen.len() == 11 && seen.values().all(|count| *count > 10), "{seen:?}");
 }
+
+#[test]
+fn what_grows_in_place_is_what_is_encoded_at_once() {
+    for (kind, max) in [(Kind::ExtensibleArray, None), (Kind::FixedArray, Some(9000))] {
+        for filtered in [false, true] {
+            let all = Case::new(kind, &[1], &[5000], &[max], filtered).all();
+            let (mut places, mut end) = (ArrayPlaces::default(), 64_u64);
+            let mut file = vec![0; 64];
+            for length in [0, 1, 2, 3, 4, 5, 7, 100, 101, 1500, 5000] {
+                let case = Case::new(kind, &[1], &[length], &[max], filtered);
+                let chunks = &all[..length as usize];
+                let before = end;
+                let mut take = |size: u64| {
+                    end += size;
+                    Ok(end - size)
+                };
+                let made = encode_in_place(kind, &case.map(), chunks, &mut places, &mut take).unwrap();
+                let again = encode_in_place(kind, &case.map(), chunks, &mut places, &mut |_| unreachable!());
+                assert_eq!(again.unwrap(), made);
+                assert!(end >= before);
+                file.resize(end as usize, 0);
+                for (address, bytes) in &made.parts {
+                    file[*address as usize..][..bytes.len()].copy_from_slice(bytes);
+                }
+                let chunked = Chunked { index: made.index, ..case.chunked.clone() };
+                let map = ChunkMap { chunked: &chunked, ..case.map() };
+                let (limits, view) = (Limits::default(), &file.as_slice());
+                let fuel = Fuel::new(&limits);
+                let image = Image::new(view, 0, SIZES, &limits, &fuel);
+                assert_eq!(parse::chunk_index::chunks(image, &map).unwrap(), chunks);
+            }
+        }
+    }
+    let case = Case::new(Kind::BTreeV2, &[1, 1], &[2, 2], &[None, None], false);
+    let tree =
+        encode_in_place(case.kind, &case.map(), &case.all(), &mut ArrayPlaces::default(), &mut |_| Ok(0));
+    assert_eq!(tree.unwrap_err().kind(), ErrorKind::Unsupported);
+}

@@ -1,7 +1,8 @@
 //! Structures of changed objects, encoded where those of the last commit are as far as they have room, so that a file
 //! does not grow by its edits.
 
-use super::super::commit::{Auxiliary, FrozenDataset, Part, freeze, header_options, plain};
+use super::super::auxiliary::{Auxiliary, Part};
+use super::super::commit::{FrozenDataset, freeze, header_options, plain};
 use super::super::tree::{NodeId, Tree};
 use super::super::writer::Inner;
 use super::own_space::OwnSpace;
