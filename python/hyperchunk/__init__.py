@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from hyperchunk.objects import HLObject
     from hyperchunk.queries import Query, StoredStatistics, Zones, analyze, query
     from hyperchunk.references import AttributeReference, Reference, RegionReference
+    from hyperchunk.salvaging import SalvagedObject, SalvageReport, salvage
     from hyperchunk.selections import MultiBlockSlice
     from hyperchunk.typing import CreateOptions, FileName, NetworkOptions, NewFileOptions, PathLike, StorageOptions
     from hyperchunk.virtual import UNLIMITED, VirtualLayout, VirtualSource
@@ -112,6 +113,7 @@ _HOMES = {
     "objects": ("HLObject",),
     "queries": ("Query", "StoredStatistics", "Zones", "analyze", "query"),
     "references": ("AttributeReference", "Reference", "RegionReference"),
+    "salvaging": ("SalvageReport", "SalvagedObject", "salvage"),
     "selections": ("MultiBlockSlice",),
     "virtual": ("UNLIMITED", "VirtualLayout", "VirtualSource"),
 }
@@ -327,6 +329,8 @@ __all__ = [
     "Query",
     "Reference",
     "RegionReference",
+    "SalvageReport",
+    "SalvagedObject",
     "SoftLink",
     "Stats",
     "StoredStatistics",
@@ -368,6 +372,7 @@ __all__ = [
     "regionref_dtype",
     "register_filter",
     "restructure",
+    "salvage",
     "scan_hyperchunk",
     "set_metadata_cache_bytes",
     "special_dtype",

@@ -26,6 +26,7 @@ mod paths;
 mod pool;
 mod query;
 mod restructure;
+mod salvage;
 mod store;
 mod table;
 mod trust;
@@ -131,6 +132,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(printable, module)?)?;
     module.add_function(wrap_pyfunction!(worker::serve, module)?)?;
     module.add_function(wrap_pyfunction!(worker::adopt_orphans, module)?)?;
+    module.add_function(wrap_pyfunction!(salvage::salvage, module)?)?;
     restructure::add(module)?;
     cuda::add(module)?;
     analysis::add(module)?;

@@ -39,6 +39,7 @@ mod pool;
 mod progress;
 mod recover;
 mod restructure;
+mod salvage;
 mod serve;
 mod source;
 mod store;
@@ -98,6 +99,8 @@ enum Command {
     Index(index::Arguments),
     /// Recover the data of a killed writer.
     Recover(recover::Arguments),
+    /// Copy what is whole in a damaged, truncated or unclosed file to a new one.
+    Salvage(salvage::Arguments),
     /// Serve files and their tables to other programs and machines.
     Serve(serve::Arguments),
     /// Make a local name for a file over a network, for programs that take no URLs.
@@ -255,6 +258,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
         Command::Analyze(command) => analyze::run(&command),
         Command::Index(command) => index::run(&command),
         Command::Recover(command) => recover::run(&command),
+        Command::Salvage(command) => salvage::run(&command),
         Command::Serve(command) => serve::run(&command),
         Command::Link(command) => link::run(&command),
         Command::Relay => hyperchunk_h5abi::relay::serve().map_err(Into::into),

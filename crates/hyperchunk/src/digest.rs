@@ -71,6 +71,14 @@ fn read_part(dataset: &Dataset, part: &Selection, buffer: &mut Vec<u8>) -> Resul
     dataset.read(part, buffer)
 }
 
+/// Checks that all that elements refer to in the global heap is there.
+///
+/// # Errors
+/// If it is not.
+pub(crate) fn check_elements(file: &File, datatype: &Datatype, elements: &[u8]) -> Result<()> {
+    Hasher::new(file, datatype, Some(&|_| Vec::new()))?.update(elements)
+}
+
 /// Computes the digest of each element of a dataset, in row-major order.
 pub fn elements_following(dataset: &Dataset, follow: &Follow<'_>) -> Result<Vec<[u8; 32]>> {
     let mut hasher = Hasher::new(dataset.object().file(), dataset.datatype(), Some(follow))?;

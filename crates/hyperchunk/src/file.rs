@@ -227,6 +227,40 @@ impl File {
         })
     }
 
+    /// Opens a damaged file, of which this superblock is assumed.
+    pub(crate) fn assume(
+        source: Arc<dyn Source>,
+        path: &Path,
+        options: &OpenOptions,
+        superblock: Superblock,
+    ) -> Result<Self> {
+        let pages = IndexedView::new(FileView::new(&source), None);
+        let fuel = Fuel::new(&options.limits);
+        let image = Image::new(&pages, superblock.base, superblock.sizes, &options.limits, &fuel);
+        let patches = match cache_image::entries(image, &superblock) {
+            Err(error) if error.is_of_reading() => return Err(error),
+            patches => patches.unwrap_or_default(),
+        };
+        let base = superblock.base;
+        let patches = patches.into_iter().map(|(address, bytes)| (base.saturating_add(address), bytes));
+        let inner = Inner {
+            external: ExternalFiles::new(Some(path), options.external),
+            path: Some(path.to_owned()),
+            view: Overlay::new(pages, patches),
+            source,
+            options: options.clone(),
+            superblock,
+            heaps: GlobalHeaps::default(),
+            chunks: ChunkCache::default(),
+            index: None,
+            storage: OnceLock::new(),
+            paths: OnceLock::new(),
+            index_state: IndexState::None,
+            followed: false,
+        };
+        Ok(Self(Arc::new(inner)))
+    }
+
     /// Returns its path, if it has one.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {

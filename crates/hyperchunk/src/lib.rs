@@ -29,6 +29,7 @@ mod read;
 mod recent;
 pub mod references;
 mod room;
+pub mod salvage;
 pub mod slabs;
 pub mod storage;
 mod survey;

@@ -224,6 +224,36 @@ pub fn group_leaves(image: Image<'_>, root: u64) -> Result<Vec<u64>> {
     Ok(leaves)
 }
 
+/// Returns the addresses of the symbol table nodes below the undamaged nodes of a damaged tree, and the errors
+/// of the others.
+///
+/// # Errors
+/// Errors of reading.
+pub(crate) fn surviving_group_leaves(image: Image<'_>, root: u64) -> Result<(Vec<u64>, Vec<Error>)> {
+    let mut budget = Budget::new(&image, NAME);
+    let (mut leaves, mut errors) = (Vec::new(), Vec::new());
+    let mut nodes = vec![(root, None)];
+    while let Some((address, level)) = nodes.pop() {
+        image.visit()?;
+        let node = match Node::read(image, address, Kind::Group, level, &mut budget) {
+            Err(error) if error.is_of_reading() => return Err(error),
+            Err(error) => {
+                errors.push(error);
+                continue;
+            }
+            Ok(node) => node,
+        };
+        for child in node.children() {
+            match (child.address(&image), node.level.checked_sub(1)) {
+                (Err(error), _) => errors.push(error),
+                (Ok(address), None) => leaves.push(address),
+                (Ok(address), below) => nodes.push((address, below)),
+            }
+        }
+    }
+    Ok((leaves, errors))
+}
+
 /// Finds the symbol table node for a name. `compare` gets the offset of a name in the local heap and returns
 /// how that name compares to the wanted one.
 ///

@@ -11,11 +11,13 @@ use super::object::find as find_message;
 use super::{btree_v1, symbol_table};
 use crate::image::both;
 use crate::model::{Link, LinkStorage, LinkTarget, ObjectHeader};
-use crate::{Cursor, Error, Image, Result, checksum};
+use crate::{Cursor, Error, ErrorKind, Image, Result, checksum};
 use std::cmp::Ordering;
 
 /// Record type of a B-tree of links by name.
 const BY_NAME: u8 = 5;
+/// Record type of a B-tree of links by creation order.
+const BY_ORDER: u8 = 6;
 const SYMBOL_NODES: &str = "symbol table nodes";
 
 /// Returns the storage of the group's links; `None` if the object is not a group.
@@ -67,6 +69,95 @@ pub fn links(image: Image<'_>, header: &ObjectHeader) -> Result<Vec<Link>> {
     };
     links.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     Ok(links)
+}
+
+/// Reads the links of a group that may be damaged: those that are whole, sorted by name, and the errors of the
+/// others. Of links in a heap, those also count that only the B-tree by creation order leads to.
+///
+/// # Errors
+/// Invalid if the object is not a group; errors of reading.
+pub fn surviving(image: Image<'_>, header: &ObjectHeader) -> Result<(Vec<Link>, Vec<Error>)> {
+    let mut found = Survivors::default();
+    match required(image, header) {
+        Err(error) => found.add(Err(error))?,
+        Ok(LinkStorage::Compact) => compact(image, header).try_for_each(|link| found.add(link))?,
+        Ok(LinkStorage::SymbolTable { btree, heap }) => match LocalHeap::open(image, heap) {
+            Err(error) => found.add(Err(error))?,
+            Ok(heap) => {
+                let (leaves, errors) = btree_v1::surviving_group_leaves(image, btree)?;
+                errors.into_iter().try_for_each(|error| found.add(Err(error)))?;
+                for leaf in leaves {
+                    match symbol_table::surviving(image, leaf) {
+                        Err(error) => found.add(Err(error))?,
+                        Ok(entries) => {
+                            for entry in entries {
+                                found.add(entry.and_then(|entry| symbol_table::link(entry, &heap)))?;
+                            }
+                        }
+                    }
+                }
+            }
+        },
+        Ok(LinkStorage::Dense { heap, by_name, by_order }) => match DenseObjects::open(image, heap) {
+            Err(error) => found.add(Err(error))?,
+            Ok(heap) => {
+                let whole = found.dense(image, &heap, by_name, BY_NAME)?;
+                if let Some(by_order) = by_order.filter(|_| !whole) {
+                    let heap = DenseObjects::open(image, heap_address(image, header)?)?;
+                    found.dense(image, &heap, by_order, BY_ORDER)?;
+                }
+            }
+        },
+    }
+    found.links.sort_by(|a, b| a.name.cmp(&b.name));
+    found.links.dedup_by(|a, b| a.name == b.name);
+    Ok((found.links, found.errors))
+}
+
+fn heap_address(image: Image<'_>, header: &ObjectHeader) -> Result<u64> {
+    match required(image, header)? {
+        LinkStorage::Dense { heap, .. } => Ok(heap),
+        _ => Err(Error::corrupt("links without a heap")),
+    }
+}
+
+/// Links of a damaged group.
+#[derive(Default)]
+struct Survivors {
+    links: Vec<Link>,
+    errors: Vec<Error>,
+}
+
+impl Survivors {
+    fn add(&mut self, link: Result<Link>) -> Result<()> {
+        match link {
+            Ok(link) => self.links.push(link),
+            Err(error) if error.is_of_reading() || error.kind() == ErrorKind::Limit => return Err(error),
+            Err(error) => self.errors.push(error),
+        }
+        Ok(())
+    }
+
+    /// Adds the links that a B-tree leads to; returns whether all of it is whole.
+    fn dense(&mut self, image: Image<'_>, heap: &DenseObjects<'_>, tree: u64, kind: u8) -> Result<bool> {
+        let before = self.errors.len();
+        let mut ids: Vec<Vec<u8>> = Vec::new();
+        let read = BTree::open(image, tree, &[kind]).and_then(|tree| {
+            tree.for_each(image, &mut |bytes| {
+                let mut cursor = Cursor::new(bytes, "record of a link", 0);
+                cursor.skip(if kind == BY_NAME { 4 } else { 8 })?;
+                ids.push(cursor.rest().to_vec());
+                Ok(())
+            })
+        });
+        if let Err(error) = read {
+            self.add(Err(error))?;
+        }
+        for id in ids {
+            self.add(heap.get(&id).and_then(|object| parse_object(image, &object)))?;
+        }
+        Ok(self.errors.len() == before)
+    }
 }
 
 /// Finds the link with a name.

@@ -64,6 +64,92 @@ pub fn parse(view: &dyn View, limits: &Limits, fuel: &Fuel) -> Result<Superblock
     Ok(superblock)
 }
 
+/// Superblocks that a damaged file may have had.
+#[derive(Debug)]
+pub struct Candidates {
+    /// From the likeliest on; each ends where the file does.
+    pub superblocks: Vec<Superblock>,
+    /// Damage of the superblock and its extension.
+    pub damage: Vec<Error>,
+}
+
+/// Reads what is left of a superblock. Of one that cannot be parsed, the root group is looked for where its
+/// field says, and where libhdf5 puts it in a new file.
+///
+/// # Errors
+/// Errors of reading.
+pub fn candidates(view: &dyn View, limits: &Limits, fuel: &Fuel) -> Result<Candidates> {
+    let mut damage = Vec::new();
+    let base = match locate(view) {
+        Err(error) if error.is_of_reading() => return Err(error),
+        Err(error) => {
+            damage.push(error);
+            0
+        }
+        Ok(base) => base,
+    };
+    let end = view.size().saturating_sub(base);
+    let sizes = Sizes { address: 8, length: 8 };
+    let image = Image::new(view, base, sizes, limits, fuel);
+    let bytes = image.read_up_to(STRUCTURE, 0, MAX_SUPERBLOCK_BYTES)?;
+    let mut superblocks = Vec::new();
+    if damage.is_empty() {
+        match whole(image, &bytes, base) {
+            Ok(superblock) => superblocks.push(superblock),
+            Err(error) => damage.push(error),
+        }
+    }
+    if let Some(superblock) = superblocks.first_mut() {
+        let image = Image::new(view, base, superblock.sizes, limits, fuel);
+        if let Some(address) = superblock.extension {
+            match extension(image, address, superblock) {
+                Err(error) if error.is_of_reading() => return Err(error),
+                Err(error) => damage.push(error),
+                Ok(()) => {}
+            }
+        }
+        superblock.end = end;
+    }
+    for (version, field, usual) in [(2, 36..44, 48), (0, 64..72, 96)] {
+        let stored = bytes.get(field).and_then(|bytes| bytes.first_chunk());
+        for root in [stored.map(|bytes| u64::from_le_bytes(*bytes)), Some(usual)].into_iter().flatten() {
+            if root < end {
+                superblocks.push(guess(version, base, sizes, end, root));
+            }
+        }
+    }
+    Ok(Candidates { superblocks, damage })
+}
+
+fn whole(image: Image<'_>, bytes: &[u8], base: u64) -> Result<Superblock> {
+    let mut cursor = image.cursor(bytes, STRUCTURE, 0);
+    cursor.skip(SIGNATURE.len())?;
+    match cursor.version(0..=3)? {
+        version @ (0 | 1) => version_0(&mut cursor, base, version),
+        version => version_2(&mut cursor, base, version, bytes),
+    }
+}
+
+/// Returns a superblock of default values.
+#[must_use]
+pub fn guess(version: u8, base: u64, sizes: Sizes, end: u64, root: u64) -> Superblock {
+    Superblock {
+        version,
+        base,
+        sizes,
+        end,
+        root,
+        group_leaf_k: DEFAULT_GROUP_LEAF_K,
+        group_internal_k: DEFAULT_GROUP_INTERNAL_K,
+        chunk_k: DEFAULT_CHUNK_K,
+        extension: None,
+        driver: None,
+        flags: 0,
+        shared_messages: None,
+        cache_image: None,
+    }
+}
+
 /// Reads the file space info message; `None` if the extension has none.
 ///
 /// # Errors

@@ -60,6 +60,26 @@ pub(crate) fn entries(image: Image<'_>, address: u64) -> Result<Vec<Entry>> {
     (0..count).map(|_| entry(image, &mut cursor)).collect()
 }
 
+/// Reads the entries of a node that may be damaged, each with its own error.
+///
+/// # Errors
+/// If the node's prefix is damaged.
+pub(crate) fn surviving(image: Image<'_>, address: u64) -> Result<Vec<Result<Entry>>> {
+    let bytes = image.read(STRUCTURE, address, PREFIX_BYTES)?;
+    let mut cursor = image.cursor(&bytes, STRUCTURE, address);
+    cursor.signature(b"SNOD")?;
+    cursor.version(1..=1)?;
+    cursor.skip(1)?;
+    let count = u64::from(cursor.u16()?);
+    let place = |number: u64| address.saturating_add(size(image, number));
+    let one = size(image, 1).saturating_sub(PREFIX_BYTES);
+    let read = |number: u64| {
+        let bytes = image.read(STRUCTURE, place(number), one)?;
+        entry(image, &mut image.cursor(&bytes, STRUCTURE, place(number)))
+    };
+    Ok((0..count).map(read).collect())
+}
+
 fn entry(image: Image<'_>, cursor: &mut Cursor<'_>) -> Result<Entry> {
     let name = cursor.length(image.sizes)?;
     let address = cursor.address(image.sizes)?;

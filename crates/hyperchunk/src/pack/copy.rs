@@ -119,7 +119,7 @@ fn offset(chunk: &Chunk, chunked: &Chunked) -> Vec<u64> {
 }
 
 /// Returns the filters of a chunk: partial edge chunks may be stored unfiltered.
-fn filters<'d>(dataset: &'d Dataset, chunked: &Chunked, offset: &[u64]) -> &'d [Filter] {
+pub(crate) fn filters<'d>(dataset: &'d Dataset, chunked: &Chunked, offset: &[u64]) -> &'d [Filter] {
     let mut ends = offset.iter().zip(&chunked.dims).map(|(start, dim)| start.saturating_add(*dim));
     let edge = dataset.dims().iter().any(|extent| ends.next().is_some_and(|end| end > *extent));
     if chunked.edge_chunks_unfiltered && edge { &[] } else { dataset.pipeline() }
@@ -128,6 +128,20 @@ fn filters<'d>(dataset: &'d Dataset, chunked: &Chunked, offset: &[u64]) -> &'d [
 /// Returns the filter mask of an unfiltered chunk.
 fn left_out(pipeline: &[Filter]) -> u32 {
     (0..32).zip(pipeline).fold(0, |mask, (filter, _)| mask | 1 << filter)
+}
+
+/// Copies one chunk as it is stored, from its bytes.
+pub(crate) fn put_stored(
+    old: &Dataset,
+    new: &DatasetWriter,
+    chunked: &Chunked,
+    chunk: &Chunk,
+    bytes: &[u8],
+) -> Result<()> {
+    let offset = offset(chunk, chunked);
+    let all_out = filters(old, chunked, &offset).is_empty() && !old.pipeline().is_empty();
+    let mask = if all_out { left_out(old.pipeline()) } else { chunk.filter_mask };
+    new.write_chunk(&offset, bytes, mask)
 }
 
 /// Reads neighbouring chunks.

@@ -79,6 +79,12 @@ impl Contents {
         Ok(contents)
     }
 
+    /// Collects the listed objects of one source.
+    pub(crate) fn from_items(inputs: Vec<Input>, items: Vec<Item>) -> Self {
+        let places = items.iter().enumerate().map(|(number, item)| (item.object.address(), number)).collect();
+        Self { inputs, items, roots: Vec::new(), places: vec![places] }
+    }
+
     /// Adds all objects that are reachable by hard links from the last item.
     fn below(&mut self, input: usize, file: &File) -> Result<()> {
         let root = self.items.len() - 1;

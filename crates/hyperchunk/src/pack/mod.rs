@@ -299,14 +299,14 @@ impl PackPlan {
     }
 
     /// Returns the size of the user block to copy from the source, if there is one to keep.
-    fn user_block(&self) -> Option<u64> {
+    pub(crate) fn user_block(&self) -> Option<u64> {
         if self.options.cloud {
             return None;
         }
         self.contents.user_block()
     }
 
-    fn copy_user_block(&self, writer: &Writer, size: u64) -> Result<()> {
+    pub(crate) fn copy_user_block(&self, writer: &Writer, size: u64) -> Result<()> {
         let Some(input) = self.contents.inputs.first() else { return Ok(()) };
         let mut buffer = vec![0; 1 << 16];
         let mut at = 0;

@@ -1,0 +1,122 @@
+//! `hyperchunk salvage`.
+
+use crate::progress::{self, Progress};
+use crate::{Outcome, Status};
+use clap::Args;
+use hyperchunk::model::ObjectKind;
+use hyperchunk::output;
+use hyperchunk::salvage::{Condition, Evidence, SalvageOptions, SalvageReport, SalvagedObject, salvage};
+use hyperchunk_udf::escape::escape;
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+/// Exit status if the output is written, but something is lost.
+const LOSS_STATUS: i32 = 3;
+/// Limit on the objects that the summary names.
+const MAX_NAMED: usize = 100;
+
+#[derive(Args, Debug)]
+#[command(after_help = HELP)]
+pub(crate) struct Arguments {
+    /// The damaged file. It is only read.
+    file: PathBuf,
+    /// The new file.
+    #[arg(short, long)]
+    output: PathBuf,
+    /// Also write datasets of which parts are missing. The attribute hyperchunk_salvage_missing lists these
+    /// parts, which read as the fill value.
+    #[arg(long)]
+    partial: bool,
+    /// Replace an existing output.
+    #[arg(long)]
+    overwrite: bool,
+    /// Number of threads; 0: one for each processor.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    threads: usize,
+    /// Print a report as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+const HELP: &str = "\
+For files of any program that are truncated, were never closed, or are damaged. Objects are found by the links that
+survive. Objects that no link leads to are found by their headers, and go to /lost+found. A dataset is copied if all
+of it can be read and decoded. Damage inside data without a checksum cannot be seen: such datasets are reported as
+`not checkable`.
+
+The exit status is 0 if nothing is lost, 3 if the output is written but something is lost.
+
+Examples:
+  hyperchunk salvage broken.h5 -o good.h5
+  hyperchunk salvage broken.h5 -o good.h5 --partial --json > report.json";
+
+pub(crate) fn run(arguments: &Arguments) -> Outcome {
+    output::accept(&arguments.output, &[output::Kind::Hdf5])?;
+    let mut options = SalvageOptions::default();
+    options.partial = arguments.partial;
+    options.replace = arguments.overwrite;
+    options.threads = arguments.threads;
+    let size = std::fs::metadata(&arguments.file).map_or(0, |metadata| metadata.len());
+    let progress = Mutex::new(Progress::new(size));
+    let report = salvage(&arguments.file, &arguments.output, &options, &|bytes| {
+        if let Ok(mut progress) = progress.lock() {
+            progress.add(bytes);
+        }
+    });
+    drop(progress);
+    let report = report?;
+    if arguments.json {
+        say!("{}", report.to_json());
+    } else {
+        summary(arguments, &report);
+    }
+    if report.is_whole() {
+        return Ok(());
+    }
+    let shown = escape(&arguments.file.display().to_string(), 2000);
+    Err(Status(LOSS_STATUS, format!("{shown} is damaged: the report names what is lost")).into())
+}
+
+fn summary(arguments: &Arguments, report: &SalvageReport) {
+    let output = escape(&arguments.output.display().to_string(), 2000);
+    let datasets = |condition| report.count(Some(ObjectKind::Dataset), condition);
+    let (whole, incomplete) = (datasets(Condition::Whole), datasets(Condition::Incomplete));
+    let lost = report.objects.iter().filter(|object| object.condition == Condition::Lost).count();
+    let groups = report.count(Some(ObjectKind::Group), Condition::Whole);
+    let written = if arguments.partial { "written in part" } else { "left out" };
+    say!(
+        "{output}: {}; {whole} datasets and {groups} groups whole, {incomplete} datasets incomplete ({written}), {lost} \
+         objects lost",
+        progress::bytes(report.size)
+    );
+    let evidence =
+        |evidence| report.objects.iter().filter(|object| object.evidence == Some(evidence)).count();
+    let (sums, decoded, unchecked) =
+        (evidence(Evidence::Checksum), evidence(Evidence::Decoded), evidence(Evidence::Unchecked));
+    if sums + decoded + unchecked > 0 {
+        say!("  data checked by checksums: {sums}, by decoding: {decoded}, not checkable: {unchecked}");
+    }
+    let orphans = report.objects.iter().filter(|object| object.orphan).count();
+    if orphans > 0 {
+        say!(
+            "  {orphans} objects that no link leads to are in /lost+found; they may have been deleted before"
+        );
+    }
+    for damage in report.damage.iter().take(MAX_NAMED) {
+        crate::print_message(&format!("damage: {damage}"));
+    }
+    for object in report.objects.iter().filter(|object| !is_whole(object)).take(MAX_NAMED) {
+        let reason = object.reason.as_deref().unwrap_or("parts of it are lost");
+        let path = object.path.to_string();
+        if object.condition != Condition::Whole {
+            crate::print_message(&format!("{}: {path}: {reason}", object.condition.name()));
+        }
+        for loss in object.losses.iter().take(MAX_NAMED) {
+            crate::print_message(&format!("lost: {} of {path}: {}", loss.name, loss.reason));
+        }
+    }
+}
+
+fn is_whole(object: &SalvagedObject) -> bool {
+    object.condition == Condition::Whole && object.losses.is_empty()
+}

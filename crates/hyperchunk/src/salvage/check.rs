@@ -1,0 +1,385 @@
+//! Check of a dataset: are its data there, and do they decode?
+
+use super::find::FoundObject;
+use super::report::{Condition, Evidence, MissingPart};
+use crate::digest::check_elements;
+use crate::io::interrupt;
+use crate::read::read_stored;
+use crate::slabs::slabs;
+use crate::storage::Marker;
+use crate::{Dataset, Error, ErrorKind, Result};
+use hyperchunk_format::codec::Decoder;
+use hyperchunk_format::model::{Chunk, Chunked, Dataspace, Filter, Layout};
+use hyperchunk_format::parse::chunk_index::{self, ChunkMap};
+use hyperchunk_format::select::{Axis, Selection};
+use std::collections::HashSet;
+use std::ops::Range;
+
+/// Number of bytes of elements read at a time.
+const SLAB_BYTES: u64 = 4 << 20;
+/// Limit on the look-ups in a damaged chunk index.
+const MAX_LOOKUPS: u32 = 4096;
+/// Limit on the missing parts in a report. Of more, one box around them is reported.
+const MAX_PARTS: usize = 2000;
+/// Filters with a checksum: deflate (Adler-32) and Fletcher-32.
+const CHECKSUM_FILTERS: [u16; 2] = [1, 3];
+
+/// Result of a check.
+#[derive(Debug, Clone)]
+pub(super) struct Checked {
+    pub(super) condition: Condition,
+    pub(super) evidence: Option<Evidence>,
+    pub(super) reason: Option<String>,
+    pub(super) missing: Vec<MissingPart>,
+    /// The chunks that are whole, of an incomplete dataset.
+    pub(super) chunks: Vec<Chunk>,
+    /// The rows that are whole, of an incomplete dataset without chunks.
+    pub(super) rows: Option<Rows>,
+    /// Ranges of its data in the file.
+    pub(super) extents: Vec<Range<u64>>,
+}
+
+/// First rows (indices of the slowest axis) of a dataset without chunks.
+#[derive(Debug, Clone)]
+pub(super) struct Rows {
+    pub(super) address: u64,
+    pub(super) count: u64,
+    /// The size of a row.
+    pub(super) bytes: u64,
+}
+
+impl Checked {
+    fn whole(evidence: Option<Evidence>, extents: Vec<Range<u64>>) -> Self {
+        Self {
+            condition: Condition::Whole,
+            evidence,
+            reason: None,
+            missing: Vec::new(),
+            chunks: Vec::new(),
+            rows: None,
+            extents,
+        }
+    }
+
+    fn lost(reason: impl ToString) -> Self {
+        Self { condition: Condition::Lost, reason: Some(reason.to_string()), ..Self::whole(None, Vec::new()) }
+    }
+}
+
+/// Checks an object's data.
+///
+/// # Errors
+/// Errors of reading. Damage is a result.
+pub(super) fn check(object: &FoundObject, progress: &(dyn Fn(u64) + Sync)) -> Result<Checked> {
+    let Some(dataset) = &object.dataset else { return Ok(Checked::whole(None, Vec::new())) };
+    match data(dataset, progress) {
+        Err(error) if error.is_of_reading() => Err(error),
+        Err(error) => Ok(Checked::lost(error)),
+        Ok(checked) => Ok(checked),
+    }
+}
+
+fn data(dataset: &Dataset, progress: &(dyn Fn(u64) + Sync)) -> Result<Checked> {
+    if Marker::from_dataset(dataset).is_some() {
+        let message =
+            "a dataset of a sharded store, whose data are in other files: see `hyperchunk store recover`";
+        return Ok(Checked::lost(message));
+    }
+    if !dataset.external().is_empty() || *dataset.dataspace() == Dataspace::Null {
+        return Ok(Checked::whole(None, Vec::new()));
+    }
+    match dataset.layout() {
+        Layout::Virtual { .. } => Ok(Checked::whole(None, Vec::new())),
+        Layout::Compact { .. } => {
+            let checksum = dataset.object().header().version > 1;
+            let evidence = if checksum { Evidence::Checksum } else { Evidence::Unchecked };
+            elements(dataset, progress)?;
+            Ok(Checked::whole(Some(evidence), Vec::new()))
+        }
+        Layout::Contiguous { address: None, .. } => Ok(Checked::whole(None, Vec::new())),
+        Layout::Contiguous { address: Some(address), .. } => contiguous(dataset, *address, progress),
+        Layout::Chunked(chunked) => chunks(dataset, chunked, progress),
+    }
+}
+
+/// Reads all elements, and what they refer to.
+fn elements(dataset: &Dataset, progress: &(dyn Fn(u64) + Sync)) -> Result<()> {
+    let mut buffer = Vec::new();
+    slabs(dataset, SLAB_BYTES).try_for_each(|slab| part(dataset, &slab, &mut buffer, progress))
+}
+
+fn part(
+    dataset: &Dataset,
+    slab: &Selection,
+    buffer: &mut Vec<u8>,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<()> {
+    let bytes = slab.count(dataset.dims())?.checked_mul(dataset.datatype().size);
+    let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
+    crate::room::resize(buffer, bytes.ok_or_else(|| Error::limit("larger than the address space"))?)?;
+    interrupt::check(interrupt::current_interrupt().as_ref())?;
+    dataset.read(slab, buffer)?;
+    progress(buffer.len() as u64);
+    check_elements(dataset.object().file(), dataset.datatype(), buffer)
+}
+
+/// Returns whether elements are all that there is to copy.
+fn is_flat(dataset: &Dataset) -> bool {
+    !dataset.datatype().has_vlen() && !dataset.datatype().has_reference()
+}
+
+fn contiguous(dataset: &Dataset, address: u64, progress: &(dyn Fn(u64) + Sync)) -> Result<Checked> {
+    let file = dataset.object().file();
+    let base = file.superblock().base;
+    let size = dataset.elements()?.checked_mul(dataset.datatype().size);
+    let size = size.ok_or_else(|| Error::limit("more than 2^64 bytes"))?;
+    let left = file.size().saturating_sub(base.saturating_add(address));
+    let extents = Vec::from([address..address.saturating_add(size.min(left))]);
+    if size <= left {
+        if !is_flat(dataset) {
+            elements(dataset, progress)?;
+        }
+        progress(size);
+        return Ok(Checked::whole(Some(Evidence::Unchecked), extents));
+    }
+    let reason = format!("the file ends after {left} of its {size} bytes");
+    let mut checked = Checked::lost(reason);
+    let dims = dataset.dims();
+    let row = dims.iter().skip(1).fold(dataset.datatype().size, |size, dim| size.saturating_mul(*dim));
+    let rows = left.checked_div(row).unwrap_or(0);
+    if let Some((first, others)) = dims.split_first()
+        && rows > 0
+        && is_flat(dataset)
+    {
+        checked.rows = Some(Rows { address, count: rows, bytes: row });
+        let start = std::iter::once(rows).chain(others.iter().map(|_| 0)).collect();
+        let count = std::iter::once(first - rows).chain(others.iter().copied()).collect();
+        checked.missing = vec![MissingPart { start, count }];
+        checked.condition = Condition::Incomplete;
+        checked.evidence = Some(Evidence::Unchecked);
+    }
+    Ok(Checked { extents, ..checked })
+}
+
+fn chunks(dataset: &Dataset, chunked: &Chunked, progress: &(dyn Fn(u64) + Sync)) -> Result<Checked> {
+    let mut missing: Vec<Vec<Range<u64>>> = Vec::new();
+    let mut reason = None;
+    let listed = match dataset.chunks() {
+        Err(error) if error.is_of_reading() => return Err(error),
+        Err(error) => {
+            reason = Some(error.to_string());
+            surviving(dataset, chunked, &mut missing)?
+        }
+        Ok(chunks) => chunks,
+    };
+    let doubtful = overlapping(&listed);
+    let mut evidence = Evidence::Checksum;
+    let mut whole = Vec::with_capacity(listed.len());
+    let mut check = ChunkCheck::new(dataset, chunked)?;
+    let ask = interrupt::current_interrupt();
+    for chunk in listed {
+        interrupt::check(ask.as_ref())?;
+        let tried = match doubtful.contains(&chunk.address) {
+            true => Err(Error::corrupt("two chunks share bytes of the file").at(chunk.address)),
+            false => check.chunk(&chunk),
+        };
+        progress(check.bytes as u64);
+        match tried {
+            Err(error) if error.is_of_reading() && error.kind() != ErrorKind::Io => return Err(error),
+            Err(error) => {
+                reason.get_or_insert_with(|| format!("chunk {:?}: {error}", chunk.scaled));
+                missing.push(chunk.scaled.iter().map(|place| *place..place.saturating_add(1)).collect());
+            }
+            Ok(found) => {
+                evidence = evidence.min(found);
+                whole.push(chunk);
+            }
+        }
+    }
+    let base_extents = whole.iter().map(|chunk| chunk.address..chunk.address.saturating_add(chunk.size));
+    let extents: Vec<Range<u64>> = base_extents.collect();
+    let evidence = (!whole.is_empty()).then_some(evidence);
+    let Some(reason) = reason else { return Ok(Checked::whole(evidence, extents)) };
+    if whole.is_empty() || !is_flat(dataset) {
+        return Ok(Checked { extents, ..Checked::lost(reason) });
+    }
+    Ok(Checked {
+        condition: Condition::Incomplete,
+        reason: Some(reason),
+        missing: parts(dataset, chunked, missing),
+        chunks: whole,
+        ..Checked::whole(evidence, extents)
+    })
+}
+
+/// Converts boxes in the grid of chunks to boxes of elements.
+fn parts(dataset: &Dataset, chunked: &Chunked, mut boxes: Vec<Vec<Range<u64>>>) -> Vec<MissingPart> {
+    boxes.sort_by(|a, b| {
+        let starts = |one: &[Range<u64>]| one.iter().map(|range| range.start).collect::<Vec<_>>();
+        starts(a).cmp(&starts(b))
+    });
+    let mut joined: Vec<Vec<Range<u64>>> = Vec::new();
+    for one in boxes {
+        if let Some(last) = joined.last_mut()
+            && let (Some((end, before)), Some((next, rest))) = (last.split_last_mut(), one.split_last())
+            && *before == *rest
+            && end.end == next.start
+        {
+            end.end = next.end;
+            continue;
+        }
+        joined.push(one);
+    }
+    if joined.len() > MAX_PARTS {
+        let around = joined
+            .into_iter()
+            .reduce(|a, b| a.iter().zip(&b).map(|(a, b)| a.start.min(b.start)..a.end.max(b.end)).collect());
+        joined = around.into_iter().collect();
+    }
+    let part = |one: Vec<Range<u64>>| {
+        let axes = one.iter().zip(&chunked.dims).zip(dataset.dims());
+        let (start, count) = axes
+            .map(|((range, chunk), dim)| {
+                let start = range.start.saturating_mul(*chunk).min(*dim);
+                (start, range.end.saturating_mul(*chunk).min(*dim) - start)
+            })
+            .unzip();
+        MissingPart { start, count }
+    };
+    joined.into_iter().map(part).collect()
+}
+
+/// Returns the addresses of chunks that share bytes with others: an index of version 1 has no checksum, and in an
+/// undamaged file no two chunks overlap.
+fn overlapping(chunks: &[Chunk]) -> HashSet<u64> {
+    let mut ranges: Vec<(u64, u64)> = chunks.iter().map(|chunk| (chunk.address, chunk.size)).collect();
+    ranges.sort_unstable();
+    let mut found = HashSet::new();
+    let mut reach: Option<(u64, u64)> = None;
+    for (address, size) in ranges {
+        let end = address.saturating_add(size);
+        match reach {
+            Some((owner, until)) if address < until => {
+                found.extend([owner, address]);
+                reach = Some(if end > until { (address, end) } else { (owner, until) });
+            }
+            _ => reach = Some((address, end)),
+        }
+    }
+    found
+}
+
+/// Lists the chunks that a damaged index still leads to, by halving the grid; adds the boxes of the others.
+fn surviving(dataset: &Dataset, chunked: &Chunked, missing: &mut Vec<Vec<Range<u64>>>) -> Result<Vec<Chunk>> {
+    let grid = dataset.dims().iter().zip(&chunked.dims).map(|(dim, chunk)| 0..dim.div_ceil((*chunk).max(1)));
+    let max = match dataset.dataspace() {
+        Dataspace::Simple { max, .. } => max.as_slice(),
+        _ => &[],
+    };
+    let filtered = !dataset.pipeline().is_empty();
+    let map = ChunkMap { chunked, dims: dataset.dims(), max, filtered };
+    let mut open: Vec<Vec<Range<u64>>> = vec![grid.collect()];
+    let mut found = Vec::new();
+    let mut lookups = MAX_LOOKUPS;
+    while let Some(region) = open.pop() {
+        if region.iter().any(Range::is_empty) {
+            continue;
+        }
+        let Some(left) = lookups.checked_sub(1) else {
+            missing.push(region);
+            continue;
+        };
+        lookups = left;
+        match dataset.object().parse(|image, _| chunk_index::within(image, &map, &region)) {
+            Err(error) if error.is_of_reading() => return Err(error),
+            Ok(chunks) => found.extend(chunks),
+            Err(_) => {
+                let longest = region.iter().enumerate().max_by_key(|(_, range)| range.end - range.start);
+                match longest {
+                    Some((axis, range)) if range.end - range.start > 1 => {
+                        let middle = range.start + (range.end - range.start) / 2;
+                        let (mut low, mut high) = (region.clone(), region.clone());
+                        if let (Some(low), Some(high)) = (low.get_mut(axis), high.get_mut(axis)) {
+                            low.end = middle;
+                            high.start = middle;
+                        }
+                        open.extend([high, low]);
+                    }
+                    _ => missing.push(region),
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Check of one chunk after the other.
+struct ChunkCheck<'d> {
+    dataset: &'d Dataset,
+    chunked: &'d Chunked,
+    whole: usize,
+    decoder: Decoder,
+    stored: Vec<u8>,
+    elements: Vec<u8>,
+    bytes: usize,
+}
+
+impl<'d> ChunkCheck<'d> {
+    fn new(dataset: &'d Dataset, chunked: &'d Chunked) -> Result<Self> {
+        let size = chunked.dims.iter().try_fold(chunked.element_size, |size, dim| size.checked_mul(*dim));
+        let most = dataset.object().file().options().limits.chunk_bytes;
+        let size = size.filter(|size| *size <= most).and_then(|size| usize::try_from(size).ok());
+        let whole = size.ok_or_else(|| Error::limit("a chunk larger than the limit `chunk_bytes`"))?;
+        let (decoder, stored, elements) = (Decoder::default(), Vec::new(), Vec::new());
+        Ok(Self { dataset, chunked, whole, decoder, stored, elements, bytes: 0 })
+    }
+
+    fn chunk(&mut self, chunk: &Chunk) -> Result<Evidence> {
+        let dataset = self.dataset;
+        self.bytes = 0;
+        read_stored(dataset, chunk, &mut self.stored)?;
+        if dataset.is_live() {
+            return Ok(Evidence::Unchecked);
+        }
+        let filters = self.filters(chunk);
+        let used =
+            |(number, _): &(u32, &Filter)| chunk.filter_mask.checked_shr(*number).unwrap_or(0) & 1 == 0;
+        let used: Vec<u16> = (0..).zip(filters).filter(used).map(|(_, filter)| filter.id).collect();
+        let inside = self.chunked.elements_inside(&chunk.scaled, dataset.dims());
+        let least = usize::try_from(inside.saturating_mul(self.chunked.element_size)).unwrap_or(self.whole);
+        let least = least.min(self.whole);
+        let decoded = self.decoder.decode_padded(filters, chunk.filter_mask, &self.stored, self.whole, least);
+        match decoded {
+            Ok(bytes) => self.bytes = bytes.len(),
+            // Copied as it is stored, since no value of it is needed.
+            Err(error) if error.kind() == ErrorKind::MissingFilter && is_flat(dataset) => {
+                return Ok(Evidence::Unchecked);
+            }
+            Err(error) => return Err(error.within("chunk").at(chunk.address)),
+        }
+        if !is_flat(dataset) {
+            let axes = chunk.scaled.iter().zip(&self.chunked.dims).zip(dataset.dims());
+            let axes = axes.map(|((place, size), dim)| {
+                let start = place.saturating_mul(*size).min(*dim);
+                Axis::range(start..start.saturating_add(*size).min(*dim))
+            });
+            part(dataset, &Selection::Axes(axes.collect()), &mut self.elements, &|_| {})?;
+        }
+        Ok(match used.as_slice() {
+            [] => Evidence::Unchecked,
+            used if used.iter().any(|id| CHECKSUM_FILTERS.contains(id)) => Evidence::Checksum,
+            _ => Evidence::Decoded,
+        })
+    }
+
+    /// Returns the filters of a chunk: partial edge chunks may be stored unfiltered.
+    fn filters(&self, chunk: &Chunk) -> &'d [Filter] {
+        let offset: Vec<u64> = chunk
+            .scaled
+            .iter()
+            .zip(&self.chunked.dims)
+            .map(|(place, dim)| place.saturating_mul(*dim))
+            .collect();
+        crate::pack::copy::filters(self.dataset, self.chunked, &offset)
+    }
+}

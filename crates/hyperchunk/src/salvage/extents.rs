@@ -1,0 +1,100 @@
+//! Ranges of the file that objects use.
+
+use super::check::Checked;
+use super::find::FoundObject;
+use hyperchunk_format::model::Name;
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+/// Limit on the pairs that a report names.
+const MAX_CONFLICTS: usize = 100;
+
+/// Ranges of addresses, sorted by start.
+#[derive(Debug, Default)]
+pub(super) struct Extents(Vec<Range<u64>>);
+
+impl Extents {
+    /// Adds the ranges of an object's header and of its data.
+    pub(super) fn add_object(&mut self, object: &FoundObject, checked: &Checked) {
+        let header = object.object.header();
+        let first = (header.address, header.first_block_bytes);
+        for (start, length) in header.continuations.iter().copied().chain([first]) {
+            self.0.push(start..start.saturating_add(length));
+        }
+        self.0.extend(checked.extents.iter().filter(|range| !range.is_empty()).cloned());
+    }
+
+    /// Sorts the ranges and merges those that overlap.
+    pub(super) fn sort(&mut self) {
+        self.0.sort_by_key(|range| (range.start, range.end));
+        let mut merged: Vec<Range<u64>> = Vec::with_capacity(self.0.len());
+        for range in self.0.drain(..) {
+            match merged.last_mut() {
+                Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+                _ => merged.push(range),
+            }
+        }
+        self.0 = merged;
+    }
+
+    /// Returns whether a range overlaps one of them.
+    pub(super) fn overlaps(&self, range: &Range<u64>) -> bool {
+        let after = self.0.partition_point(|known| known.end <= range.start);
+        !range.is_empty() && self.0.get(after).is_some_and(|known| known.start < range.end)
+    }
+}
+
+/// Returns notes about pairs of objects whose data share bytes of the file: in an undamaged file there are none, so
+/// that the address of one of the two is damaged.
+pub(super) fn conflicts(objects: &[FoundObject], checks: &[Checked]) -> Vec<String> {
+    let mut ranges: Vec<(Range<u64>, usize)> = Vec::new();
+    for (number, checked) in checks.iter().enumerate() {
+        ranges.extend(
+            checked.extents.iter().filter(|range| !range.is_empty()).map(|range| (range.clone(), number)),
+        );
+    }
+    ranges.sort_by_key(|(range, _)| (range.start, range.end));
+    let mut pairs = BTreeSet::new();
+    let mut reach: Option<(u64, usize)> = None;
+    for (range, number) in ranges {
+        match reach {
+            Some((end, other)) if range.start < end => {
+                if other != number && pairs.len() < MAX_CONFLICTS {
+                    pairs.insert((other, number));
+                }
+                if range.end > end {
+                    reach = Some((range.end, number));
+                }
+            }
+            _ => reach = Some((range.end, number)),
+        }
+    }
+    let name = |number: usize| {
+        objects.get(number).map_or_else(String::new, |one| Name::from(&*one.path).to_string())
+    };
+    let note = |(one, other)| {
+        format!(
+            "the data of {} and {} share bytes: the values of one of them are wrong",
+            name(one),
+            name(other)
+        )
+    };
+    pairs.into_iter().map(note).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_overlap() {
+        let mut extents = Extents(vec![30..40, 0..10, 5..20]);
+        extents.sort();
+        assert_eq!(extents.0, [0..20, 30..40]);
+        for (range, expected) in
+            [(0..1, true), (19..21, true), (20..30, false), (25..31, true), (40..50, false)]
+        {
+            assert_eq!(extents.overlaps(&range), expected, "{range:?}");
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Salvage: copies what is whole in a damaged file into a new one.
+//!
+//! A salvage is **open → find → scan → check → rebuild**. The superblock is read, or guessed. Objects are found by the
+//! links that survive. If anything is damaged, the bytes are scanned for object headers that no link leads to. Each
+//! dataset's data are read and decoded. What is whole is written to a new file by the code of
+//! [`crate::pack`]. No value is invented: an incomplete dataset is left out, or written with a list of its missing
+//! parts.
+
+mod check;
+mod extents;
+mod find;
+mod open;
+mod rebuild;
+mod report;
+mod scan;
+
+pub use report::{Condition, Evidence, Loss, MissingPart, SalvageReport, SalvagedObject};
+
+use crate::io::{LocalFile, Source};
+use crate::output;
+use crate::{OpenOptions, Result};
+use check::Checked;
+use extents::Extents;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Options of a salvage.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct SalvageOptions {
+    /// True to write incomplete datasets with the parts that are whole. The attribute
+    /// [`MISSING_ATTRIBUTE`] lists the others, which read as the fill value.
+    pub partial: bool,
+    /// True if an existing output may be replaced.
+    pub replace: bool,
+    /// Number of threads that copy; 0 for the number of processors.
+    pub threads: usize,
+    /// Approximate number of bytes of data held in memory at a time.
+    pub memory: u64,
+}
+
+impl Default for SalvageOptions {
+    fn default() -> Self {
+        Self { partial: false, replace: false, threads: 0, memory: 64 << 20 }
+    }
+}
+
+/// Attribute of an incomplete dataset: start and count of each missing part, as an array of shape
+/// (parts, 2, rank).
+pub const MISSING_ATTRIBUTE: &str = "hyperchunk_salvage_missing";
+
+/// Group of the objects that no link leads to.
+pub const LOST_AND_FOUND: &str = "lost+found";
+
+/// Copies what is whole in the file at `path` to a new file at `output`. The damaged file is not changed.
+/// `progress` gets the number of bytes that were checked, a part at a time.
+///
+/// # Errors
+/// Errors of the system; NotHdf5 if nothing of an HDF5 file is found; Exists or Invalid for an output that
+/// cannot be written. Damage is no error: the report has it.
+pub fn salvage(
+    path: &Path,
+    output: &Path,
+    options: &SalvageOptions,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<SalvageReport> {
+    output::check(output, options.replace, &[path])?;
+    let source = LocalFile::open(path).map_err(|error| error.file(path.display()))?;
+    source.follow_growth();
+    let source: Arc<dyn Source> = Arc::new(source);
+    let open_options = OpenOptions {
+        ignore_locks: true,
+        allow_truncated: true,
+        ignore_stores: true,
+        ignore_layouts: true,
+        threads: options.threads,
+        ..OpenOptions::default()
+    };
+    let opened = open::open(&source, path, &open_options)?;
+    let file = opened.file;
+    let mut found = find::Found::default();
+    if let Some(root) = opened.root {
+        found.walk(&file, root, b"/", false)?;
+    }
+    let mut checks = check_from(&found, 0, progress)?;
+    let mut extents = Extents::default();
+    for (object, checked) in found.objects.iter().zip(&checks) {
+        extents.add_object(object, checked);
+    }
+    extents.sort();
+    let mut damage = opened.damage;
+    if !damage.is_empty() || opened.unclosed || found.is_damaged() {
+        let first = found.objects.len();
+        let scanned = scan::orphans(&source, path, &file, &open_options, &found, &extents)?;
+        damage.extend(scanned.notes);
+        found.adopt(&file, scanned.objects)?;
+        let orphans = check_from(&found, first, progress)?;
+        found.drop_overlapping(first, &orphans, &extents, &mut checks, &mut damage);
+    }
+    if found.objects.is_empty() && found.lost.is_empty() {
+        let error = crate::Error::new(crate::ErrorKind::NotHdf5, "no object of an HDF5 file was found");
+        return Err(error.file(path.display()));
+    }
+    damage.extend(extents::conflicts(&found.objects, &checks));
+    rebuild::rebuild(found, checks, &file, output, options, damage)
+}
+
+/// Checks the datasets among the objects from a number on.
+fn check_from(found: &find::Found, first: usize, progress: &(dyn Fn(u64) + Sync)) -> Result<Vec<Checked>> {
+    let objects = found.objects.get(first..).unwrap_or_default();
+    objects.iter().map(|object| check::check(object, progress)).collect()
+}

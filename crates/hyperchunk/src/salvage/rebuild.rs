@@ -1,0 +1,435 @@
+//! The new file: what is whole, written by the code of packing.
+
+use super::check::{Checked, Rows};
+use super::find::{Found, FoundObject};
+use super::report::{Condition, Loss, SalvageReport, SalvagedObject};
+use super::{LOST_AND_FOUND, MISSING_ATTRIBUTE, SalvageOptions};
+use crate::pack::list::{Contents, Item};
+use crate::pack::make::{self, CreatedObjects};
+use crate::pack::plan::{self, CopyMethod, Plan};
+use crate::pack::translate::Translation;
+use crate::pack::{Chunking, Filtering, Input, PackOptions, PackPlan, copy};
+use crate::write::{CreateOptions, DatasetWriter, LocalSink, NewLink, NodeId, Sink as _, Writer};
+use crate::{Dataset, Error, File, Result};
+use hyperchunk_format::encode::LibVersion;
+use hyperchunk_format::model::{
+    Attribute, ByteOrder, CharacterSet, Dataspace, Datatype, LinkTarget, Name, ObjectKind,
+};
+use hyperchunk_format::select::{Axis, Selection};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Writes the new file, and reports what became of each object.
+pub(super) fn rebuild(
+    found: Found,
+    checks: Vec<Checked>,
+    file: &File,
+    output: &Path,
+    options: &SalvageOptions,
+    damage: Vec<String>,
+) -> Result<SalvageReport> {
+    let mut salvage = Rebuilding::plan(found, checks, file, options);
+    salvage.report.damage = damage;
+    let create = CreateOptions {
+        oldest: salvage.packing.oldest,
+        threads: options.threads,
+        replace: options.replace,
+        user_block: salvage.packing.user_block().unwrap_or(0),
+        ..CreateOptions::default()
+    };
+    let name = output.to_string_lossy();
+    loop {
+        let planned = salvage.report.clone();
+        let sink = Arc::new(LocalSink::create(output, create.sync, create.replace, create.locking)?);
+        let written = Writer::create_in(Arc::<LocalSink>::clone(&sink), Some(&name), &create)
+            .and_then(|writer| salvage.write(&writer, output));
+        let failed = match written {
+            Ok(failed) if failed.is_empty() => return Ok(salvage.report),
+            Ok(failed) => failed,
+            Err(error) => {
+                // The first error is the one to report.
+                drop(sink.discard());
+                return Err(error);
+            }
+        };
+        // Damage that showed only in copying. The file is made again, without these datasets.
+        sink.discard()?;
+        salvage.report = planned;
+        for (number, error) in failed {
+            salvage.lose(number, &error);
+            salvage.packing.plans[number] = None;
+        }
+    }
+}
+
+struct Rebuilding {
+    packing: PackPlan,
+    /// By item: what the check found.
+    checks: Vec<Checked>,
+    /// By item: whether no link leads to it from another object.
+    tops: Vec<bool>,
+    report: SalvageReport,
+    partial: bool,
+}
+
+impl Rebuilding {
+    fn plan(found: Found, checks: Vec<Checked>, file: &File, options: &SalvageOptions) -> Self {
+        let mut report = SalvageReport { objects: Vec::new(), damage: Vec::new(), size: 0 };
+        let mut tops = Vec::new();
+        let mut items = Vec::new();
+        for (object, checked) in found.objects.into_iter().zip(&checks) {
+            let mut entry = SalvagedObject::new(
+                Name::from(&*object.path),
+                Some(object.object.address()),
+                Some(object.object.kind()),
+            );
+            entry.condition = checked.condition;
+            entry.evidence = checked.evidence;
+            entry.reason.clone_from(&checked.reason);
+            entry.missing.clone_from(&checked.missing);
+            entry.orphan = object.orphan;
+            entry.losses = Found::losses(&object);
+            report.objects.push(entry);
+            let shallow = object.path.iter().filter(|byte| **byte == b'/').count() == 2;
+            tops.push(object.orphan && shallow);
+            let FoundObject { object, dataset, path, links, .. } = object;
+            items.push(Item { input: 0, object, dataset, path, links });
+        }
+        report.objects.extend(found.lost);
+        let inputs = vec![Input { file: file.clone(), into: String::new() }];
+        let contents = Contents::from_items(inputs, items);
+        let pack_options =
+            PackOptions { threads: options.threads, memory: options.memory.max(1), ..PackOptions::default() };
+        let plans = Vec::new();
+        let mut packing = PackPlan { contents, plans, options: pack_options, oldest: LibVersion::default() };
+        packing.plans = (0..packing.contents.items.len()).map(|_| None).collect();
+        let mut salvage = Self { packing, checks, tops, report, partial: options.partial };
+        salvage.plan_datasets();
+        salvage
+    }
+
+    fn plan_datasets(&mut self) {
+        let mut oldest = LibVersion::default();
+        for number in 0..self.packing.contents.items.len() {
+            match self.plan_item(number) {
+                Ok((plan, needed)) => {
+                    oldest = oldest.max(needed);
+                    self.packing.plans[number] = plan;
+                }
+                Err(error) => self.lose(number, &error),
+            }
+        }
+        self.packing.oldest = oldest;
+    }
+
+    fn lose(&mut self, number: usize, reason: &Error) {
+        if let Some(entry) = self.report.objects.get_mut(number) {
+            entry.condition = Condition::Lost;
+            entry.reason = Some(reason.to_string());
+            entry.missing.clear();
+        }
+    }
+
+    /// Plans one object; returns the oldest release that has its types.
+    fn plan_item(&self, number: usize) -> Result<(Option<Plan>, LibVersion)> {
+        let item = &self.packing.contents.items[number];
+        let sizes = item.object.file().superblock().sizes;
+        let needed = |datatype: &Datatype| plan::needed(&Translation::new(datatype, sizes)?.datatype);
+        let mut oldest = LibVersion::default();
+        if item.object.kind() == ObjectKind::Datatype {
+            oldest = needed(&item.object.datatype()?)?;
+        }
+        if let Ok(attributes) = item.object.each_attribute() {
+            for attribute in attributes.into_iter().filter_map(|(_, attribute)| attribute.ok()) {
+                oldest = needed(&attribute.datatype).map_or(oldest, |needed| needed.max(oldest));
+            }
+        }
+        let Some(dataset) = item.dataset.as_ref().filter(|_| self.is_wanted(number)) else {
+            return Ok((None, oldest));
+        };
+        oldest = oldest.max(needed(dataset.datatype())?);
+        let keep = (&Chunking::Keep, &Filtering::Keep);
+        if self.checks[number].condition == Condition::Whole {
+            let plan = plan::dataset_plan(&self.packing.contents, item, dataset, false, keep)?;
+            oldest = oldest.max(plan.oldest());
+            return Ok((Some(plan), oldest));
+        }
+        let plan = self.plan_incomplete(item, dataset)?;
+        oldest = oldest.max(plan.oldest());
+        Ok((Some(plan), oldest))
+    }
+
+    /// Plans an incomplete dataset, without reading its index.
+    fn plan_incomplete(&self, item: &Item, dataset: &Dataset) -> Result<Plan> {
+        use crate::write::NewLayout;
+        let translation = Translation::new(dataset.datatype(), item.object.file().superblock().sizes)?;
+        let layout = match dataset.chunked() {
+            Some(chunked) => NewLayout::Chunked(chunked.dims.clone()),
+            None => NewLayout::Contiguous,
+        };
+        Ok(Plan {
+            translation,
+            dataspace: dataset.dataspace().clone(),
+            layout,
+            pipeline: dataset.pipeline().to_vec(),
+            how: CopyMethod::Nothing,
+            bytes: 0,
+        })
+    }
+
+    /// Returns whether an object goes into the new file.
+    fn is_wanted(&self, number: usize) -> bool {
+        match self.report.objects.get(number).map(|entry| entry.condition) {
+            Some(Condition::Whole) => true,
+            Some(Condition::Incomplete) => self.partial,
+            _ => false,
+        }
+    }
+
+    /// Writes the new file; returns the datasets that cannot be copied. If there are any, the file is not complete.
+    fn write(&mut self, writer: &Writer, output: &Path) -> Result<Vec<(usize, Error)>> {
+        let made = self.make(writer)?;
+        if let Some(size) = self.packing.user_block() {
+            self.packing.copy_user_block(writer, size)?;
+        }
+        let count = self.packing.contents.items.len();
+        let mut failed = Vec::new();
+        // One at a time, so that an error belongs to one dataset.
+        let mut one = CreatedObjects::new(count);
+        one.nodes.clone_from(&made.nodes);
+        for number in 0..count {
+            one.datasets[number].clone_from(&made.datasets[number]);
+            let copied = copy::copy(&self.packing, writer, &one, &|_| {});
+            one.datasets[number] = None;
+            match copied.and_then(|_| self.copy_parts(&made, number)) {
+                Err(error) if error.is_of_reading() => return Err(error),
+                Err(error) => failed.push((number, error)),
+                Ok(()) => {}
+            }
+        }
+        if !failed.is_empty() {
+            return Ok(failed);
+        }
+        self.packing.contents.check_unread(output)?;
+        writer.close()?;
+        self.report.size = writer.size();
+        Ok(failed)
+    }
+
+    /// Makes all objects, their attributes and links. Whatever cannot be made is a loss.
+    fn make(&mut self, writer: &Writer) -> Result<CreatedObjects> {
+        let count = self.packing.contents.items.len();
+        let root = self.packing.contents.inputs[0].file.superblock().root;
+        let mut made = CreatedObjects::new(count);
+        for number in 0..count {
+            let item = &self.packing.contents.items[number];
+            // Datasets may use committed datatypes that come later.
+            if item.dataset.is_some() {
+                continue;
+            }
+            let node = match item.object.kind() {
+                ObjectKind::Group => {
+                    let order = item.object.group().and_then(|group| group.tracks_order()).unwrap_or(false);
+                    let tracked = make::tracked(item) || order;
+                    if item.object.address() == root && item.path == b"/" {
+                        if tracked {
+                            writer.track_root_order(true)?;
+                        }
+                        Ok(NodeId::ROOT)
+                    } else {
+                        writer.create_group(NodeId::ROOT, b"", tracked)
+                    }
+                }
+                _ => item.object.datatype().and_then(|datatype| {
+                    let sizes = item.object.file().superblock().sizes;
+                    let datatype = Translation::new(&datatype, sizes)?.datatype;
+                    writer.commit_datatype(NodeId::ROOT, b"", datatype)
+                }),
+            };
+            self.record(&mut made, number, node.map(|node| (node, None)))?;
+        }
+        for number in 0..count {
+            if self.packing.plans[number].is_some() {
+                let tracked = make::tracked(&self.packing.contents.items[number]);
+                let dataset = make::make_dataset(&self.packing, writer, &made, number, tracked);
+                self.record(&mut made, number, dataset.map(|dataset| (dataset.id(), Some(dataset))))?;
+            }
+        }
+        for number in 0..count {
+            if let Some(node) = made.nodes[number] {
+                self.links(writer, &made, number, node)?;
+                self.attributes(writer, &made, number, node)?;
+            }
+        }
+        self.lost_and_found(writer, &made)?;
+        Ok(made)
+    }
+
+    fn record(
+        &mut self,
+        made: &mut CreatedObjects,
+        number: usize,
+        node: Result<(NodeId, Option<DatasetWriter>)>,
+    ) -> Result<()> {
+        match node {
+            Err(error) if error.is_of_reading() => return Err(error),
+            Err(error) => self.lose(number, &error),
+            Ok((node, dataset)) => {
+                made.nodes[number] = Some(node);
+                made.datasets[number] = dataset;
+                self.report.objects[number].written = true;
+            }
+        }
+        Ok(())
+    }
+
+    fn loss(&mut self, number: usize, name: impl ToString, reason: impl ToString) {
+        let loss = Loss { name: name.to_string(), reason: reason.to_string() };
+        self.report.objects[number].losses.push(loss);
+    }
+
+    fn links(&mut self, writer: &Writer, made: &CreatedObjects, number: usize, node: NodeId) -> Result<()> {
+        for at in 0..self.packing.contents.items[number].links.len() {
+            let link = self.packing.contents.items[number].links[at].clone();
+            let target = match link.target {
+                LinkTarget::Hard(old) => {
+                    match self.packing.contents.find(0, old).and_then(|item| made.nodes[item]) {
+                        Some(node) => NewLink::Hard(node),
+                        // The object's own entry has the reason.
+                        None => continue,
+                    }
+                }
+                LinkTarget::Soft(path) => NewLink::Soft(path),
+                LinkTarget::External { file, path } => NewLink::External { file, path },
+                LinkTarget::User { class, data } => NewLink::User { class, data },
+            };
+            match writer.link(node, link.name.as_bytes(), target) {
+                Err(error) if error.is_of_reading() => return Err(error),
+                Err(error) => self.loss(number, format_args!("link {}", link.name), error),
+                Ok(()) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn attributes(
+        &mut self,
+        writer: &Writer,
+        made: &CreatedObjects,
+        number: usize,
+        node: NodeId,
+    ) -> Result<()> {
+        let listed = self.packing.contents.items[number].object.each_attribute();
+        let mut listed = match listed {
+            Err(error) if error.is_of_reading() => return Err(error),
+            Err(error) => {
+                self.loss(number, "attributes", error);
+                Vec::new()
+            }
+            Ok(listed) => listed,
+        };
+        if make::tracked(&self.packing.contents.items[number]) {
+            let order =
+                |attribute: &Result<Attribute>| attribute.as_ref().ok().and_then(|one| one.creation_order);
+            listed.sort_by_key(|(_, attribute)| order(attribute));
+        }
+        for (name, attribute) in listed {
+            let item = &self.packing.contents.items[number];
+            let written = attribute
+                .and_then(|old| make::attribute(&self.packing, writer, made, item, old, true))
+                .and_then(|new| writer.set_attribute(node, new));
+            match written {
+                Err(error) if error.is_of_reading() => return Err(error),
+                Err(error) => self.loss(number, name, error),
+                Ok(()) => {}
+            }
+        }
+        match self.packing.contents.items[number].object.comment() {
+            Ok(Some(comment)) => writer.set_comment(node, Some(comment))?,
+            Ok(None) => {}
+            Err(error) => self.loss(number, "comment", error),
+        }
+        let missing = &self.report.objects[number].missing;
+        if let Some(first) = missing.first() {
+            let rank = first.start.len() as u64;
+            let values = missing.iter().flat_map(|part| part.start.iter().chain(&part.count));
+            let data: Vec<u8> = values.flat_map(|value| value.to_le_bytes()).collect();
+            let dims = vec![missing.len() as u64, 2, rank];
+            let max = dims.iter().copied().map(Some).collect();
+            let attribute = Attribute {
+                name: Name::from(MISSING_ATTRIBUTE),
+                charset: CharacterSet::Ascii,
+                datatype: Datatype::integer(8, false, ByteOrder::Little),
+                committed: None,
+                dataspace: Dataspace::Simple { dims, max },
+                data,
+                creation_order: None,
+            };
+            writer.set_attribute(node, attribute)?;
+        }
+        Ok(())
+    }
+
+    /// Links the objects that no link leads to.
+    fn lost_and_found(&mut self, writer: &Writer, made: &CreatedObjects) -> Result<()> {
+        let tops = self.tops.iter().enumerate().filter(|(_, top)| **top);
+        let tops: Vec<(usize, NodeId)> = tops
+            .filter_map(|(number, _)| Some((number, made.nodes.get(number).copied().flatten()?)))
+            .collect();
+        if tops.is_empty() {
+            return Ok(());
+        }
+        let group = match writer.find(NodeId::ROOT, LOST_AND_FOUND.as_bytes())? {
+            Some(NewLink::Hard(node)) if writer.kind(node)? == ObjectKind::Group => node,
+            _ => writer.create_group(NodeId::ROOT, LOST_AND_FOUND.as_bytes(), false)?,
+        };
+        for (number, node) in tops {
+            let path = &self.packing.contents.items[number].path;
+            let mut name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default().to_vec();
+            // An earlier salvage may have used it.
+            while writer.find(group, &name)?.is_some() {
+                name.push(b'+');
+            }
+            writer.link(group, &name, NewLink::Hard(node))?;
+        }
+        Ok(())
+    }
+
+    /// Copies the parts that are whole of an incomplete dataset.
+    fn copy_parts(&self, made: &CreatedObjects, number: usize) -> Result<()> {
+        let (item, checked) = (&self.packing.contents.items[number], &self.checks[number]);
+        let (Some(old), Some(new)) = (&item.dataset, &made.datasets[number]) else { return Ok(()) };
+        if checked.condition != Condition::Incomplete {
+            return Ok(());
+        }
+        if let Some(rows) = &checked.rows {
+            return copy_rows(old, new, rows, self.packing.options.memory);
+        }
+        let Some(chunked) = old.chunked() else { return Ok(()) };
+        for chunk in &checked.chunks {
+            let bytes = old.read_chunk_raw(chunk)?;
+            copy::put_stored(old, new, chunked, chunk, &bytes)?;
+        }
+        Ok(())
+    }
+}
+
+/// Copies the first rows of a dataset without chunks, whose other rows are past the end of the file.
+fn copy_rows(old: &Dataset, new: &DatasetWriter, rows: &Rows, memory: u64) -> Result<()> {
+    let file = old.object().file();
+    let step = memory.checked_div(rows.bytes).unwrap_or(1).max(1);
+    let mut first = 0;
+    while first < rows.count {
+        let end = first.saturating_add(step).min(rows.count);
+        let mut buffer = Vec::new();
+        let bytes = usize::try_from((end - first).saturating_mul(rows.bytes));
+        crate::room::resize(&mut buffer, bytes.map_err(|_| Error::limit("larger than memory"))?)?;
+        let at = file.superblock().base.saturating_add(rows.address);
+        file.source().read_at(at.saturating_add(first.saturating_mul(rows.bytes)), &mut buffer)?;
+        let others = old.dims().iter().skip(1).map(|dim| Axis::range(0..*dim));
+        let axes = std::iter::once(Axis::range(first..end)).chain(others);
+        new.write(&Selection::Axes(axes.collect()), &buffer)?;
+        first = end;
+    }
+    Ok(())
+}

@@ -1,0 +1,137 @@
+//! Scan of a file's bytes for object headers.
+
+use super::extents::Extents;
+use super::find::Found;
+use crate::io::Source;
+use crate::{File, Object, OpenOptions, Result};
+use hyperchunk_format::model::ObjectKind;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Number of bytes read at a time.
+const STEP_BYTES: usize = 1 << 20;
+/// Bytes of a header's start that a candidate is judged by.
+const PREFIX_BYTES: usize = 24;
+/// Limit on the structures that one candidate may have.
+const CANDIDATE_VISITS: u64 = 1 << 14;
+/// Limit on the candidates of one file.
+const MAX_CANDIDATES: u64 = 1 << 20;
+/// Limit on the bytes of all candidates' first blocks, in sizes of the file.
+const MAX_PASSES: u64 = 16;
+/// Largest first block of a version 1 header that is considered, in bytes.
+const MAX_V1_BYTES: u32 = 1 << 20;
+/// Last type of the specification's messages.
+const LAST_MESSAGE_TYPE: u8 = 0x18;
+
+/// Objects that a scan found, and notes about it.
+pub(super) struct Scanned {
+    pub(super) objects: Vec<Object>,
+    pub(super) notes: Vec<String>,
+}
+
+/// Finds the objects that are not found yet. Bytes inside the known objects' data are not considered: they may be a
+/// file in a file.
+pub(super) fn orphans(
+    source: &Arc<dyn Source>,
+    path: &Path,
+    file: &File,
+    options: &OpenOptions,
+    found: &Found,
+    extents: &Extents,
+) -> Result<Scanned> {
+    let mut limited = options.clone();
+    limited.limits.visits = CANDIDATE_VISITS;
+    let probe = File::assume(Arc::clone(source), path, &limited, file.superblock().clone())?;
+    let base = file.superblock().base;
+    let mut scanned = Scanned { objects: Vec::new(), notes: Vec::new() };
+    let mut bytes_left = source.size().saturating_mul(MAX_PASSES).saturating_add(64 << 20);
+    let mut candidates_left = MAX_CANDIDATES;
+    let mut buffer = vec![0; STEP_BYTES + PREFIX_BYTES];
+    let mut at = base;
+    while at < source.size() {
+        let length = usize::try_from(source.size() - at).unwrap_or(usize::MAX).min(buffer.len());
+        let Some(bytes) = buffer.get_mut(..length) else { break };
+        source.read_at(at, bytes)?;
+        for (offset, prefix) in bytes.windows(PREFIX_BYTES).enumerate().take(STEP_BYTES) {
+            let address = at - base + offset as u64;
+            let Some(length) = candidate(prefix) else { continue };
+            if found.has(address) || extents.overlaps(&(address..address + 1)) {
+                continue;
+            }
+            let left = bytes_left.checked_sub(length.min(source.size())).zip(candidates_left.checked_sub(1));
+            let Some(left) = left else {
+                scanned.notes.push(format!(
+                    "the scan for objects stopped at offset {}: the file has too many bytes that look like headers",
+                    at + offset as u64
+                ));
+                return Ok(scanned);
+            };
+            (bytes_left, candidates_left) = left;
+            if is_object(&probe, address)? {
+                scanned.objects.push(file.object(address)?);
+            }
+        }
+        at += STEP_BYTES as u64;
+    }
+    Ok(scanned)
+}
+
+/// Returns the size of the first block if these bytes may begin a header.
+fn candidate(prefix: &[u8]) -> Option<u64> {
+    if prefix.starts_with(b"OHDR") {
+        let flags = *prefix.get(5)?;
+        let start = 6 + if flags & 0x20 != 0 { 16 } else { 0 } + if flags & 0x10 != 0 { 4 } else { 0 };
+        let width = 1 << (flags & 3);
+        let field = prefix.get(start..(start + width).min(prefix.len())).unwrap_or_default();
+        return Some(field.iter().rev().fold(0, |length, byte| length << 8 | u64::from(*byte)));
+    }
+    // Version 1: version, reserved byte, number of messages, references, size, padding; then the first message's
+    // type, size, flags and reserved bytes. Headers are not always aligned.
+    let [1, 0, count, more, r0, r1, 0, 0, l0, l1, l2, 0, 0, 0, 0, 0, kind, 0, m0, m1, _, 0, 0, 0] = *prefix
+    else {
+        return None;
+    };
+    let length = u32::from_le_bytes([l0, l1, l2, 0]);
+    let message = u32::from(u16::from_le_bytes([m0, m1]));
+    let plausible = (count, more) != (0, 0)
+        && (r0, r1) != (0, 0)
+        && (8..=MAX_V1_BYTES).contains(&length)
+        && length.is_multiple_of(8)
+        && message.is_multiple_of(8)
+        && message + 8 <= length
+        && kind <= LAST_MESSAGE_TYPE;
+    plausible.then_some(length.into())
+}
+
+/// Returns whether an object is at an address, and its messages are whole.
+fn is_object(probe: &File, address: u64) -> Result<bool> {
+    let opened = probe.object(address).and_then(|object| match object.kind() {
+        ObjectKind::Group => Ok(()),
+        ObjectKind::Dataset => object.dataset().map(drop),
+        ObjectKind::Datatype => object.datatype().map(drop),
+    });
+    match opened {
+        Err(error) if error.is_of_reading() => Err(error),
+        opened => Ok(opened.is_ok()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn candidates_are_judged_by_their_start() {
+        let mut version_2 = [0; PREFIX_BYTES];
+        version_2[..8].copy_from_slice(b"OHDR\x02\x00\x78\x00");
+        assert_eq!(candidate(&version_2), Some(0x78));
+        let mut version_1 = [0; PREFIX_BYTES];
+        version_1[..20].copy_from_slice(&[1, 0, 4, 0, 1, 0, 0, 0, 0x18, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0x28, 0]);
+        assert_eq!(candidate(&version_1), Some(0x118));
+        for (place, byte) in [(0, 2), (2, 0), (13, 1), (16, 0x19), (18, 1), (19, 2)] {
+            let mut other = version_1;
+            other[place] = byte;
+            assert_eq!(candidate(&other), None, "{place}");
+        }
+    }
+}
