@@ -232,7 +232,7 @@ class Dataset(HLObject):
             raise RuntimeError("Not a virtual dataset")
         dims = self.shape or ()
         return [
-            VDSmap(Space(dims, selection), file, dataset, Space((), source))
+            VDSmap(Space(dims, selections.merged(selection)), file, dataset, Space((), selections.merged(source)))
             for file, dataset, selection, source in self._data.mappings()
         ]
 

@@ -31,6 +31,10 @@ class StringInfo(NamedTuple):
     length: int | None
 
 
+# h5py's name, which programs print.
+StringInfo.__name__ = "string_info"
+
+
 class Empty:
     """The value of a null dataspace: a type, but neither shape nor data.
 
@@ -220,7 +224,9 @@ def _one_keyword(kwds: dict[str, Any]) -> tuple[str, Any]:
 
 
 def _hint(dtype: Dtype, name: str) -> Any:
-    return dtype.metadata.get(name) if dtype.metadata is not None else None
+    # Programs ask about anything.
+    metadata = getattr(dtype, "metadata", None)
+    return None if metadata is None else metadata.get(name)
 
 
 def check_vlen_dtype(dt: Dtype) -> Any:
@@ -230,7 +236,7 @@ def check_vlen_dtype(dt: Dtype) -> Any:
         >>> hyperchunk.check_vlen_dtype(hyperchunk.vlen_dtype(numpy.dtype("i4")))
         dtype('int32')
     """
-    return str if dt.kind == "T" else _hint(dt, "vlen")
+    return str if getattr(dt, "kind", None) == "T" else _hint(dt, "vlen")
 
 
 def check_string_dtype(dt: Dtype) -> StringInfo | None:
@@ -238,14 +244,14 @@ def check_string_dtype(dt: Dtype) -> StringInfo | None:
 
     Example:
         >>> hyperchunk.check_string_dtype(numpy.dtype("S8"))
-        StringInfo(encoding='ascii', length=8)
+        string_info(encoding='ascii', length=8)
     """
     element = check_vlen_dtype(dt)
     if element is str:
         return StringInfo("utf-8", None)
     if element is bytes:
         return StringInfo("ascii", None)
-    if dt.kind == "S":
+    if getattr(dt, "kind", None) == "S":
         return StringInfo(_hint(dt, "h5py_encoding") or "ascii", dt.itemsize)
     return None
 

@@ -376,6 +376,17 @@ class Space:
         return tuple(shape) if int(np.prod(shape)) == count else (count,)
 
 
+def merged(selection: StoredSelection) -> StoredSelection:
+    """Returns a stored selection in which adjacent blocks are one, as libhdf5 shows it."""
+    if selection[0] != "regular":
+        return selection
+    axes = []
+    for start, stride, count, block in selection[1]:
+        adjacent = count == 1 or (count is not None and block is not None and stride == block)
+        axes.append((start, 1, 1, count * block) if adjacent and block is not None else (start, stride, count, block))
+    return ("regular", tuple(axes))
+
+
 def referred(dims: Shape, selection: StoredSelection) -> Selection:
     """Resolves a stored selection for a dataset of this extent."""
     shape = Space(dims, selection).selected_shape()

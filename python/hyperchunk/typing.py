@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
+    from hyperchunk import _core
     from hyperchunk.datatype import Datatype
     from hyperchunk.references import RegionReference
     from hyperchunk.selections import MultiBlockSlice
@@ -41,7 +42,7 @@ IndexItem: TypeAlias = (
 #: Index of a dataset, as in ``dataset[index]``.
 Index: TypeAlias = "IndexItem | tuple[IndexItem, ...]"
 #: Dtype of a new dataset or attribute: NumPy's forms of it, or a committed datatype.
-DtypeOrDatatype: TypeAlias = "npt.DTypeLike | Datatype"
+DtypeOrDatatype: TypeAlias = "npt.DTypeLike | Datatype | _core.Datatype"
 #: Shape of a new dataset; an integer means one dimension.
 ShapeLike: TypeAlias = int | Sequence[int]
 #: External files with a dataset's data: one name, or name, offset and size of each; the last two may be missing.

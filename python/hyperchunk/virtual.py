@@ -125,7 +125,10 @@ class VirtualLayout:
         chosen = select(self.shape, args)
         target, taken = _region(chosen, self.shape, args), source._region()
         if not _endless(target) and math.prod(chosen.shape) != math.prod(source.shape):
-            raise ValueError(f"a source of shape {source.shape} for a part of shape {chosen.array_shape}")
+            raise ValueError(
+                f"a source of shape {source.shape} has a different number of elements than the part of shape "
+                f"{chosen.array_shape}"
+            )
         self._parts.append((source.path, source.name, taken, target))
 
     def _mappings(self, filename: str) -> list[tuple[list[bytes], list[bytes], Description, Description]]:

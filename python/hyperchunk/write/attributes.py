@@ -75,6 +75,9 @@ class WritableAttributes(MutableNames, AttributeManager):
             committed = node if isinstance(node, _core.Node) and dtype._opened is self._opened else None
             description = node.datatype().description
             wanted: Dtype | None = dtypes.dtype_of(description)
+        elif isinstance(dtype, _core.Datatype):
+            description = dtype.description
+            wanted = dtypes.dtype_of(description)
         else:
             description = None
             wanted = None if dtype is None else np.dtype(dtype)

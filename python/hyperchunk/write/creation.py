@@ -243,6 +243,8 @@ _core_unlimited = 2**64 - 1
 def fill(writer: _core.Writer, description: Description, shown: Dtype, value: object) -> bytes | None:
     if value is None:
         return None
+    if shown.names is not None and not isinstance(value, tuple) and np.asarray(value).dtype.names is None:
+        raise ValueError(f"cannot make a fill value of type {shown} of {value!r}: expected a tuple of its members")
     try:
         array = elements.as_array(value, shown)
     except ValueError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +43,10 @@ def _numbers(values: npt.ArrayLike, dtype: type[np.uint64 | np.uint32]) -> Array
     return np.ascontiguousarray(array, dtype)
 
 
+def _follows(data: AnyDataset) -> TypeGuard[_core.DatasetWriter]:
+    return isinstance(data, _core.DatasetWriter) and data.layout == "virtual" and None in (data.max_shape or ())
+
+
 def _length(size: object) -> int:
     """Returns the new length of a dimension."""
     try:
@@ -63,8 +67,10 @@ class WritableDataset(WritableObject, Dataset):
         if self._core_data is None:
             self._core_data = self._node.dataset()
         self._opened.need()
-        self._dims = self._core_data.shape
-        return self._core_data
+        data = self._core_data
+        # The extent of a virtual dataset without a limit follows its sources.
+        self._dims = data.snapshot().shape if _follows(data) else data.shape
+        return data
 
     @property
     def _out(self) -> _core.DatasetWriter:
@@ -75,7 +81,8 @@ class WritableDataset(WritableObject, Dataset):
     @property
     def shape(self) -> tuple[int, ...] | None:
         """Extent; None for a null dataspace. Setting it calls :meth:`resize`."""
-        return self._data.shape
+        self._data  # noqa: B018 - finds the extent
+        return self._dims
 
     @shape.setter
     def shape(self, shape: tuple[int, ...]) -> None:
@@ -128,6 +135,11 @@ class WritableDataset(WritableObject, Dataset):
             wanted *= length
         if wanted == 0:
             selections.broadcast_shape(made.shape, selection)
+            return
+        if made.shape == () and not selection.simple:
+            # A scalar fills any selection.
+            spread = np.broadcast_to(made.array, selection.shape + made.array.shape)
+            data.write(selection.choice, made.memory_type, elements.flat(spread))
             return
         have = int(np.prod(made.shape, dtype=np.int64))
         shape = selections.broadcast_shape(made.shape, selection)

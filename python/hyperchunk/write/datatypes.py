@@ -80,7 +80,8 @@ def enum(dtype: Dtype, values: dict[str | bytes, int]) -> Description:
         (name if isinstance(name, bytes) else str(name).encode("utf-8", "surrogateescape"), int(value))
         for name, value in values.items()
     )
-    return ("enum", dtype.itemsize, _plain(np.dtype(dtype.str).str), members)
+    # In the order of their names, as in h5py.
+    return ("enum", dtype.itemsize, _plain(np.dtype(dtype.str).str), tuple(sorted(members)))
 
 
 def _compound(dtype: Dtype) -> Description:

@@ -14,6 +14,7 @@ import numpy as np
 
 from hyperchunk import _core, dtypes, values
 from hyperchunk.dtypes import Description, Empty
+from hyperchunk.exceptions import InvalidError, also
 from hyperchunk.references import Reference, RegionReference
 from hyperchunk.typing import Array, Dtype
 from hyperchunk.write import datatypes
@@ -173,7 +174,7 @@ def part(target: Description, dtype: Dtype) -> Part:
             members = ((names[0], 0, half), (names[1], dtype.itemsize // 2, half))
             return Part(dtype, ("compound", dtype.itemsize, members), None)
     if kind == "vlen-string" and dtype.kind in "OSUT":
-        return Part(_bytes(target[1]), target, _strings)
+        return Part(_bytes(target[1]), target, _ascii_strings if target[3] == "ascii" else _strings)
     if kind == "string" and dtype.kind in "OUT":
         wire = np.dtype(f"S{target[1]}")
         return Part(wire, values.memory_of(target, wire), lambda _, array: _fixed(array, wire))
@@ -183,6 +184,8 @@ def part(target: Description, dtype: Dtype) -> Part:
         return Part(_bytes(target[1]), target, lambda writer, array: _references(writer, array, target))
     if kind == "enum" and dtype.kind in "iub":
         return _enum(target, dtype)
+    if kind == "bitfield" and dtype.kind in "iu" and dtype.itemsize == target[1]:
+        return Part(dtype, (kind, target[1], values.order_of(dtype), *target[3:]), None)
     if kind == "opaque" and dtype.itemsize == target[1]:
         return Part(_bytes(dtype.itemsize), target, None)
     return Part(dtype, values.memory_of(target, dtype), None)
@@ -261,6 +264,13 @@ def _strings(writer: _core.Writer, array: Array) -> Array:
     return _handles(handles, array.shape)
 
 
+def _ascii_strings(writer: _core.Writer, array: Array) -> Array:
+    for value in array.flat:
+        if isinstance(value, str):
+            value.encode("ascii")  # an error, as in h5py, for text that the character set does not have
+    return _strings(writer, array)
+
+
 def _text(value: object) -> bytes:
     if value is None or (isinstance(value, int | float) and value == 0):
         # An unset element of an object array.
@@ -316,7 +326,7 @@ def _references(writer: _core.Writer, array: Array, target: Description) -> Arra
         if value._region is not None:
             stored = _region(writer, value)
         if len(stored) != size:
-            raise TypeError(f"{value!r} is of another kind than the references stored here")
+            raise TypeError(f"cannot convert {value!r}: it is of another kind than the references stored here")
         raw += stored
     return np.frombuffer(bytes(raw), _bytes(size)).reshape(array.shape)
 
@@ -357,7 +367,8 @@ def ready(writer: _core.Writer, target: Description, array: Array) -> Ready:
     shape = array.shape
     if dims:
         if array.shape[len(array.shape) - len(dims) :] != dims or len(array.shape) < len(dims):
-            raise TypeError(f"Can't write an array of shape {array.shape} to elements of shape {dims}")
+            message = f"Can't write an array of shape {array.shape} to elements of shape {dims}"
+            raise also(InvalidError(message), TypeError)
         shape = array.shape[: len(array.shape) - len(dims)]
     how = part(element_type(target), array.dtype)
     if how.lower is not None:

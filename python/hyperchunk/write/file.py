@@ -31,6 +31,9 @@ _OLDEST = {
 _OTHER_STRATEGIES = ("aggregate", "none")
 # libhdf5's default page size.
 _FS_PAGE_BYTES = 4096
+_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+# Smallest user block.
+_FIRST_BLOCK_BYTES = 512
 # Default size of the first page of a file for object stores.
 _FIRST_PAGE_BYTES = 1 << 20
 _SYNC = {None: "commit", "commit": "commit", "never": "never", "write": "write", False: "never", True: "commit"}
@@ -184,17 +187,27 @@ class WritableFile(WritableGroup, File):
             edits = mode == "r+" or (mode == "a" and Path(path).exists())
             writer = (_core.Writer.edit if edits else _core.Writer.create)(path, **options)
             recipe = Recipe(path, "sec2", options)
-        if edits and userblock_size is not None and userblock_size != writer.base:
-            writer.discard()
-            raise ValueError(
-                f"Requested userblock size ({userblock_size}) does not match that of existing file ({writer.base})"
-            )
+        if edits:
+            base = options["user_block"] = _base(path)
+            if userblock_size is not None and userblock_size != base:
+                writer.discard()
+                raise ValueError(
+                    f"Requested userblock size ({userblock_size}) does not match that of existing file ({base})"
+                )
         if track_order and not edits:
             writer.track_root_order(True)
         if track_times and not edits:
             writer.root.track_times()
         opened = Writing(writer, recipe)
         super(File, self).__init__(opened, writer.root, "/")
+
+    @property
+    def userblock_size(self) -> int:
+        """Size in bytes of the user block before the HDF5 data."""
+        self._opened.need()
+        size = self._opened.recipe.options["user_block"]
+        assert isinstance(size, int)
+        return size
 
     @property
     def mode(self) -> str:
@@ -307,6 +320,18 @@ class WritableFile(WritableGroup, File):
         if not self:
             return "<Closed HDF5 file>"
         return f'<HDF5 file "{Path(self.filename).name}" (mode {self.mode})>'
+
+
+def _base(path: str) -> int:
+    """Returns the size of the user block of an HDF5 file: the place of its signature."""
+    with Path(path).open("rb") as file:
+        size, place = file.seek(0, 2), 0
+        while place < size:
+            file.seek(place)
+            if file.read(len(_SIGNATURE)) == _SIGNATURE:
+                return place
+            place = 2 * place or _FIRST_BLOCK_BYTES
+    return 0
 
 
 def _paged(strategy: str | None, persist: bool, threshold: int, size: int | None) -> int | None:

@@ -10,6 +10,8 @@ from hyperchunk.typing import Dtype, FilterLike
 
 _SHUFFLE, _FLETCHER32, _SZIP, _SCALEOFFSET, _SNAPPY = 2, 3, 4, 6, 32003
 _NAMES = {"gzip": 1, "szip": _SZIP, "lzf": 32000}
+# Numbers of filters have 16 bits.
+_MOST_FILTERS = 1 << 16
 # Bits of szip's option mask.
 _SZIP_MASKS = {"ec": 4, "nn": 32}
 
@@ -84,10 +86,10 @@ def _numbers(options: Iterable[SupportsIndex]) -> list[int]:
 
 
 def _scaleoffset(dtype: Dtype, setting: int | bool) -> list[int]:
+    if not isinstance(setting, bool) and setting < 0:
+        raise ValueError("scale factor must be >= 0")
     if dtype.kind in "iu":
         bits = 0 if setting is True else operator.index(setting)
-        if bits < 0:
-            raise ValueError("scale factor must be >= 0")
         return [2, bits]
     if dtype.kind == "f":
         if setting is True:
@@ -123,7 +125,10 @@ def _compressor(compression: FilterLike | bool | None, options: object) -> tuple
     if isinstance(compression, str):
         raise ValueError(f'Compression filter "{compression}" is unavailable')
     numbers = cast("Iterable[SupportsIndex]", options or ())
-    return operator.index(cast("SupportsIndex", compression)), _numbers(numbers)
+    number = operator.index(cast("SupportsIndex", compression))
+    if not 0 <= number < _MOST_FILTERS:
+        raise ValueError(f"Invalid filter number: {number}")
+    return number, _numbers(numbers)
 
 
 def _szip(options: object) -> list[int]:

@@ -147,6 +147,9 @@ class WritableGroup(MutableNames, WritableObject, Group):
             if isinstance(node, _core.Node) and dtype._opened is self._opened:
                 committed = node
             wanted: Dtype | None = dtypes.dtype_of(description)
+        elif isinstance(dtype, _core.Datatype):
+            description = dtype.description
+            wanted = dtypes.dtype_of(description)
         else:
             wanted = None if dtype is None else np.dtype(dtype)
             description = () if wanted is None else datatypes.stored(wanted)

@@ -1,0 +1,232 @@
+"""Properties of objects that only their headers hold: numbers of links, times, flags of filters.
+
+Source: the HDF5 file format specification, sections IV.A.1 (object headers) and IV.A.2 (messages).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from hyperchunk import File
+from hyperchunk.exceptions import CorruptError, UnsupportedError
+
+# Message types of fill values and filters, which a committed message may hold instead.
+_FILL, _FILTERS = 5, 11
+# Maximum number of header blocks, and of bytes in one.
+_MOST_BLOCKS, _MOST_BYTES = 1000, 1 << 24
+# Bits of an object header's flags.
+_HAS_ORDER, _HAS_PHASES, _HAS_TIMES = 4, 16, 32
+_SHARED = 2
+# Address of elements that have no place.
+_UNDEFINED = 2**64 - 1
+
+
+class Filter(NamedTuple):
+    """A filter of a dataset."""
+
+    number: int
+    flags: int
+    values: tuple[int, ...]
+
+
+class Header(NamedTuple):
+    """Properties that an object header holds."""
+
+    #: Number of hard links.
+    links: int = 1
+    #: Access, modification, change and birth, in seconds since 1970; 0 if they are not tracked.
+    times: tuple[int, int, int, int] = (0, 0, 0, 0)
+    filters: tuple[Filter, ...] = ()
+    #: Allocation time, time of writing the fill value, and whether it is defined; None without a fill value message.
+    fill: tuple[int, int, bool] | None = None
+    #: Flags of the order of creation of attributes and of links: 1 for tracked, 2 for indexed.
+    attribute_order: int = 0
+    link_order: int = 0
+    #: Numbers of attributes at which their storage changes.
+    phases: tuple[int, int] = (8, 6)
+    #: Address of the elements of a contiguous dataset, relative to the base of the file.
+    data: int | None = None
+
+
+def of(oid: Any) -> Header:
+    """Returns the header of an object in a local file that is open for reading, or was committed.
+
+    Raises:
+        UnsupportedError: The file is not local, or the object is not in it yet.
+    """
+    hc = oid._hc
+    session = oid._handle.session
+    if session.writes:
+        return _of_written(oid)
+    with _bytes_of(session) as read:
+        return _parse(read, hc._object.address, f"{hc.name}, file {session.name}")
+
+
+@contextmanager
+def _bytes_of(session: Any) -> Iterator[Callable[[int, int], bytes]]:
+    """Yields a function that reads bytes of a local file or a file-like object, at an address."""
+    base, path = session.opened.need().base, Path(session.opened.filename)
+    source = session.source
+    if source is None and not path.is_file():
+        raise UnsupportedError(f"the header of an object is read in local files only (file {session.name})")
+    with path.open("rb") if source is None else nullcontext(source) as file:
+        before = file.tell()
+
+        def read(address: int, length: int) -> bytes:
+            file.seek(base + address)
+            found: bytes = file.read(length)
+            return found
+
+        try:
+            yield read
+        finally:
+            file.seek(before)
+
+
+def _of_written(oid: Any) -> Header:
+    """Returns the properties of an object in a file that is being written, from its tree of links."""
+    hc, found = oid._hc, 0
+    address = hc._object.address
+
+    def count(_: str, target: tuple[Any, ...]) -> None:
+        nonlocal found
+        found += target[0] == 0 and target[1] == address
+
+    root = hc.file
+    root._visit_links(count)
+    tracked = int(hc._object.attribute_order_tracked)
+    order = 3 * tracked
+    return Header(links=found + (root._object.address == address), attribute_order=order, link_order=order)
+
+
+def _parse(read: Any, address: int, what: str) -> Header:
+    start = read(address, 16)
+    if start[:4] == b"OHDR":
+        return _second(read, address, what)
+    if len(start) < 16 or start[0] != 1:
+        raise CorruptError(f"cannot read an object header: expected version 1 or 2 at {address} ({what})")
+    links, size = struct.unpack_from("<II", start, 4)
+    found: dict[str, Any] = {"links": links}
+    blocks, done = [(address + 16, size)], 0
+    while blocks:
+        at, length = blocks.pop(0)
+        done += 1
+        if done > _MOST_BLOCKS or length > _MOST_BYTES:
+            raise CorruptError(f"cannot read an object header: too many blocks at {address} ({what})")
+        data, place = read(at, length), 0
+        while place + 8 <= len(data):
+            kind, size, flags = struct.unpack_from("<HHB", data, place)
+            body = data[place + 8 : place + 8 + size]
+            place += 8 + size
+            _message(kind, flags, body, found, blocks)
+    return Header(**found)
+
+
+def _second(read: Any, address: int, what: str) -> Header:
+    flags = read(address + 5, 1)[0]
+    at = address + 6
+    found: dict[str, Any] = {}
+    if flags & _HAS_TIMES:
+        found["times"] = struct.unpack("<4I", read(at, 16))
+        at += 16
+    if flags & _HAS_PHASES:
+        found["phases"] = struct.unpack("<2H", read(at, 4))
+        at += 4
+    width = 1 << (flags & 3)
+    blocks = [(at + width, int.from_bytes(read(at, width), "little"))]
+    prefix, done = 6 if flags & _HAS_ORDER else 4, 0
+    while blocks:
+        at, length = blocks.pop(0)
+        done += 1
+        if done > _MOST_BLOCKS or length > _MOST_BYTES:
+            raise CorruptError(f"cannot read an object header: too many blocks at {address} ({what})")
+        data, place = read(at, length), 0
+        if done > 1:
+            if data[:4] != b"OCHK":
+                raise CorruptError(f"cannot read an object header: expected a continuation at {at} ({what})")
+            data = data[4:-4]
+        while place + prefix <= len(data):
+            kind, size, message_flags = struct.unpack_from("<BHB", data, place)
+            body = data[place + prefix : place + prefix + size]
+            place += prefix + size
+            _message(kind, message_flags, body, found, blocks)
+    return Header(**found)
+
+
+def _message(kind: int, flags: int, body: bytes, found: dict[str, Any], blocks: list[tuple[int, int]]) -> None:
+    if flags & _SHARED and kind in (_FILTERS, _FILL):
+        return
+    match kind:
+        case 16:  # continuation
+            blocks.append(struct.unpack_from("<QQ", body))
+        case 22:  # number of links
+            found["links"] = struct.unpack_from("<I", body, 1)[0]
+        case 18:  # time of modification
+            seconds = struct.unpack_from("<I", body, 4)[0]
+            found["times"] = (0, 0, seconds, 0)
+        case 21:  # attribute info
+            found["attribute_order"] = body[1] & 3
+        case 2:  # link info
+            found["link_order"] = body[1] & 3
+        case 5:  # fill value
+            if body[0] == 3:
+                found["fill"] = (body[1] & 3, body[1] >> 2 & 3, bool(body[1] & 32))
+            else:
+                has_value = len(body) >= 8 and int.from_bytes(body[4:8], "little", signed=True) > 0
+                found["fill"] = (body[1], body[2], bool(body[3]) and has_value)
+        case 8 if body[0] == 3 and body[1] == 1:  # contiguous layout
+            address = struct.unpack_from("<Q", body, 2)[0]
+            found["data"] = None if address == _UNDEFINED else address
+        case 8 if body[0] < 3 and body[2] == 1:
+            address = struct.unpack_from("<Q", body, 8)[0]
+            found["data"] = None if address == _UNDEFINED else address
+        case 11:  # filters
+            found["filters"] = tuple(_filters(body))
+
+
+def _filters(body: bytes) -> Iterator[Filter]:
+    version, count = body[0], body[1]
+    at = 8 if version == 1 else 2
+    for _ in range(count):
+        number = struct.unpack_from("<H", body, at)[0]
+        at += 2
+        name_bytes = 0
+        if version == 1 or number >= 256:
+            name_bytes = struct.unpack_from("<H", body, at)[0]
+            at += 2
+        flags, values = struct.unpack_from("<HH", body, at)
+        at += 4 + (-(-name_bytes // 8) * 8 if version == 1 else name_bytes)
+        yield Filter(number, flags, struct.unpack_from(f"<{values}I", body, at))
+        at += 4 * (values + (values & 1 if version == 1 else 0))
+
+
+def place(oid: Any) -> int | None:
+    """Returns the offset of the elements of a contiguous dataset in the file; None while they have none.
+
+    Raises:
+        UnsupportedError: The file is not local, or is being written.
+    """
+    hc = oid._hc
+    session = oid._handle.session
+    if session.writes and session.opened.driver == "sec2":
+        session.flush()
+        with File(session.opened.filename, locking=False) as committed:
+            from hyperchunk.h5py import _files
+
+            return _place(_files.of_native(committed).session, committed[hc.name])
+    if hc.shape is None:
+        return None
+    if session.writes:
+        raise UnsupportedError(f"h5d.DatasetID.get_offset: the file is being written ({session.name})")
+    return _place(session, hc)
+
+
+def _place(session: Any, hc: Any) -> int | None:
+    with _bytes_of(session) as read:
+        found = _parse(read, hc._object.address, f"{hc.name}, file {session.name}").data
+    base: int = hc._opened.need().base
+    return None if found is None else found + base

@@ -1,0 +1,1 @@
+"""High-level classes, under the names of h5py's modules."""

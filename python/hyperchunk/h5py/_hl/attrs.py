@@ -1,0 +1,68 @@
+"""Attributes of objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from hyperchunk.h5py import h5a
+from hyperchunk.h5py._hl import base
+from hyperchunk.objects import encode
+
+
+class AttributeManager(base.MutableMappingHDF5, base.CommonStateObject):
+    """Attributes of an object: a mapping of names to values."""
+
+    def __init__(self, parent: base.HLObject) -> None:
+        self._id = parent.id
+
+    @property
+    def _attributes(self) -> Any:
+        return self._id._hc.attrs
+
+    def __getitem__(self, name: str | bytes) -> Any:
+        return self._attributes[name]
+
+    def get(self, name: str | bytes, default: Any = None) -> Any:
+        """Returns the value of an attribute, or `default`."""
+        return self._attributes.get(name, default)
+
+    def get_id(self, name: str | bytes) -> h5a.AttrID:
+        """Returns the low-level identifier of an attribute."""
+        return h5a.open(self._id, encode(name))
+
+    def __setitem__(self, name: str | bytes, value: Any) -> None:
+        self._attributes[name] = base.native(value)
+
+    def __delitem__(self, name: str | bytes) -> None:
+        del self._attributes[name]
+
+    def create(self, name: str | bytes, data: Any, shape: Any = None, dtype: Any = None) -> None:
+        """Sets an attribute, replacing an existing one; `shape` and `dtype` override the ones of `data`."""
+        self._attributes.create(name, base.native(data), shape, base.datatype(dtype))
+
+    def modify(self, name: str | bytes, value: Any) -> None:
+        """Changes the value of an attribute, which keeps its type and shape; creates it if it does not exist."""
+        self._attributes.modify(name, base.native(value))
+
+    def __len__(self) -> int:
+        return len(self._attributes)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._attributes)
+
+    def __reversed__(self) -> Iterator[str]:
+        found: Iterator[str] = reversed(self._attributes)
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._attributes
+
+    def _pairs(self, backwards: bool) -> Iterator[tuple[str, Any]]:
+        found: Iterator[tuple[str, Any]] = self._attributes._pairs(backwards)
+        return found
+
+    def __repr__(self) -> str:
+        if not self._id:
+            return "<Attributes of closed HDF5 object>"
+        return f"<Attributes of HDF5 object at {id(self._id)}>"

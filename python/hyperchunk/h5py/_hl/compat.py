@@ -1,0 +1,18 @@
+"""Names of files as bytes and text."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+WINDOWS_ENCODING = "utf-8"
+
+
+def filename_encode(filename: Any) -> bytes:
+    """Returns the name of a file as bytes."""
+    return os.fsencode(filename)
+
+
+def filename_decode(filename: Any) -> str:
+    """Returns the name of a file as text."""
+    return os.fsdecode(filename)

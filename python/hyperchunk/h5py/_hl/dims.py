@@ -1,0 +1,103 @@
+"""Dimensions of datasets, with their labels and scales."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from hyperchunk.h5py import h5ds
+from hyperchunk.h5py._hl import base
+from hyperchunk.h5py._objects import identifier
+
+
+class DimensionProxy(base.CommonStateObject):
+    """A dimension of a dataset."""
+
+    def __init__(self, oid: Any, dimension: int) -> None:
+        self._id = oid
+        self._dimension = dimension
+
+    @property
+    def _native(self) -> Any:
+        return self._id._hc.dims[self._dimension]
+
+    def _wrap(self, scale: Any) -> Any:
+        return base.wrap(identifier(scale, self._id._handle))
+
+    @property
+    def label(self) -> str:
+        """Label; empty without one."""
+        label: str = self._native.label
+        return label
+
+    @label.setter
+    def label(self, val: str) -> None:
+        self._native.label = val
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._id, self._dimension))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DimensionProxy) and hash(self) == hash(other)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __len__(self) -> int:
+        return len(self._native)
+
+    def __getitem__(self, item: Any) -> Any:
+        return self._wrap(self._native[item])
+
+    def attach_scale(self, dset: Any) -> None:
+        """Attaches a scale."""
+        self._native.attach_scale(base.native(dset))
+
+    def detach_scale(self, dset: Any) -> None:
+        """Detaches a scale."""
+        self._native.detach_scale(base.native(dset))
+
+    def items(self) -> list[tuple[str, Any]]:
+        """Returns the names and the scales."""
+        return [(name, self._wrap(scale)) for name, scale in self._native.items()]
+
+    def keys(self) -> list[str]:
+        """Returns the names of the scales."""
+        keys: list[str] = self._native.keys()
+        return keys
+
+    def values(self) -> list[Any]:
+        """Returns the scales."""
+        return [self._wrap(scale) for scale in self._native.values()]
+
+    def __repr__(self) -> str:
+        if not self._id:
+            return "<Dimension of closed HDF5 dataset>"
+        return f'<"{self.label}" dimension {self._dimension} of HDF5 dataset at {id(self._id)}>'
+
+
+class DimensionManager(base.CommonStateObject):
+    """The dimensions of a dataset."""
+
+    def __init__(self, parent: Any) -> None:
+        self._id = parent.id
+
+    def __getitem__(self, index: int) -> DimensionProxy:
+        if index > len(self) - 1:
+            raise IndexError("Index out of range")
+        return DimensionProxy(self._id, index)
+
+    def __len__(self) -> int:
+        return int(self._id.rank)
+
+    def __iter__(self) -> Iterator[DimensionProxy]:
+        return (self[index] for index in range(len(self)))
+
+    def __repr__(self) -> str:
+        if not self._id:
+            return "<Dimensions of closed HDF5 dataset>"
+        return f"<Dimensions of HDF5 object at {id(self._id)}>"
+
+    def create_scale(self, dset: Any, name: str = "") -> None:
+        """Makes a dataset a dimension scale."""
+        h5ds.set_scale(dset.id, name.encode("utf-8", "surrogateescape"))

@@ -1,0 +1,297 @@
+"""Groups and links."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hyperchunk import Dataset as NativeDataset
+from hyperchunk import Datatype as NativeDatatype
+from hyperchunk import Empty, ExternalLink, HardLink, Reference, SoftLink
+from hyperchunk import Group as NativeGroup
+from hyperchunk import HLObject as Native
+from hyperchunk.exceptions import HyperchunkError, NameExistsError, also
+from hyperchunk.h5py import h5d, h5g
+from hyperchunk.h5py._hl import base
+from hyperchunk.h5py._hl.dataset import Dataset
+from hyperchunk.h5py._hl.datatype import Datatype
+from hyperchunk.h5py._hl.vds import VirtualLayout
+from hyperchunk.h5py._objects import identifier
+from hyperchunk.h5py.h5 import get_config
+from hyperchunk.h5py.h5py_warnings import H5pyDeprecationWarning
+
+
+class Group(base.MutableMappingHDF5, base.HLObject):
+    """A group: a mapping of names to objects."""
+
+    def __init__(self, bind: Any) -> None:
+        if not isinstance(bind, h5g.GroupID):
+            raise ValueError(f"{bind} is not a GroupID")
+        super().__init__(bind)
+
+    def _wrap(self, found: Any) -> Any:
+        if Native not in type(found).__mro__:
+            return found
+        return base.wrap(identifier(found, self._id._handle))
+
+    # --- Creation ---
+
+    def create_group(self, name: Any, track_order: bool | None = None, *, track_times: bool = False) -> Group:
+        """Creates a group, and the missing groups of its path."""
+        order = get_config().track_order if track_order is None else track_order
+        with _named("group"):
+            made = self._hc.create_group(name, order, track_times=track_times)
+        return Group(identifier(made, self._id._handle))
+
+    def create_dataset(self, name: Any, shape: Any = None, dtype: Any = None, data: Any = None, **kwds: Any) -> Dataset:
+        """Creates a dataset. Options are h5py's, and the two of :meth:`hyperchunk.write.group.WritableGroup`."""
+        plist = kwds.pop("dcpl", None)
+        if plist is not None:
+            from hyperchunk.h5py._plists import options_of
+
+            kwds = {**options_of(plist), **kwds}
+        kwds.pop("dapl", None)
+        if shape is None and data is None:
+            if dtype is None:
+                raise TypeError("One of data, shape or dtype must be specified")
+            if any(kwds.get(option) for option in ("chunks", "maxshape", "compression", "shuffle", "fletcher32")):
+                raise TypeError("Empty datasets don't support chunk/filter options")
+            data = Empty(np.dtype("f4") if isinstance(dtype, Datatype) else np.dtype(dtype))
+        elif dtype is None and data is None:
+            warnings.warn(
+                "Creating a dataset without passing data or dtype is deprecated. Pass an explicit dtype. Defaulting "
+                "to dtype='f4'",
+                H5pyDeprecationWarning,
+                stacklevel=2,
+            )
+        if kwds.get("track_order") is None and get_config().track_order:
+            kwds["track_order"] = True
+        with _named("dataset"):
+            made = self._hc.create_dataset(name, shape, base.datatype(dtype), _values(data), **kwds)
+        return self._created(made, kwds)
+
+    def _created(self, made: Any, options: dict[str, Any]) -> Dataset:
+        """Returns a dataset, and keeps the options that cannot be seen in its description."""
+        found = identifier(made, self._id._handle)
+        kept = {
+            "fill_time": _FILL_TIMES.get(options.get("fill_time"), h5d.FILL_TIME_IFSET),
+            "track_times": bool(options.get("track_times")),
+        }
+        if options.get("fill_time") or options.get("track_times"):
+            self._id._handle.session.created[made._object.address] = kept
+        return _with_cache(Dataset(found), options)
+
+    def create_virtual_dataset(self, name: Any, layout: Any, fillvalue: Any = None) -> Dataset:
+        """Creates a virtual dataset."""
+        made = self._hc.create_virtual_dataset(name, layout, fillvalue)
+        return Dataset(identifier(made, self._id._handle))
+
+    @contextmanager
+    def build_virtual_dataset(
+        self, name: Any, shape: Any, dtype: Any, maxshape: Any = None, fillvalue: Any = None
+    ) -> Iterator[VirtualLayout]:
+        """Creates a virtual dataset in a block ``with group.build_virtual_dataset(…) as layout``."""
+        layout = VirtualLayout(shape, dtype, maxshape, self.file.filename)
+        yield layout
+        self.create_virtual_dataset(name, layout, fillvalue)
+
+    def create_dataset_like(self, name: Any, other: Any, **kwupdate: Any) -> Dataset:
+        """Creates a dataset with the type, shape, chunks and filters of another one."""
+        if "dtype" in kwupdate:
+            kwupdate["dtype"] = base.datatype(kwupdate["dtype"])
+        made = self._hc.create_dataset_like(name, base.native(other), **kwupdate)
+        return Dataset(identifier(made, self._id._handle))
+
+    def require_dataset(self, name: Any, shape: Any, dtype: Any, exact: bool = False, **kwds: Any) -> Any:
+        """Returns the dataset of a name, and creates it if it does not exist."""
+        if name in self:
+            found = self._hc.require_dataset(name, shape, base.datatype(dtype), exact, **_known(kwds))
+            return _with_cache(self._wrap(found), kwds)
+        return self.create_dataset(name, shape, dtype, **kwds)
+
+    def require_group(self, name: Any) -> Any:
+        """Returns the group of a name, and creates it if it does not exist."""
+        if name not in self:
+            return self.create_group(name)
+        return self._wrap(self._hc.require_group(name))
+
+    # --- Access ---
+
+    def __getitem__(self, name: Any) -> Any:
+        try:
+            return self._wrap(self._hc[name])
+        except HyperchunkError as error:
+            if isinstance(error, KeyError) and self:
+                # Programs look for libhdf5's words.
+                error.args = (f"Unable to synchronously open object ({error})",)
+            raise
+
+    def get(
+        self,
+        name: Any,
+        default: Any = None,
+        getclass: bool = False,
+        getlink: bool = False,
+        elink_mode: str | None = None,
+        elink_locking: Any = None,
+        elink_swmr: bool | None = None,
+    ) -> Any:
+        """Returns the object of a name, or its class, its link or the class of its link; without one, `default`."""
+        if elink_mode not in (None, "r", "r+"):
+            raise ValueError(f"Invalid elink_mode {elink_mode!r}: 'r' or 'r+' expected")
+        link = self._hc.get(name, getlink=True) if isinstance(name, str | bytes) else None
+        if isinstance(link, ExternalLink) and not getlink and (elink_mode, elink_locking, elink_swmr) != (None,) * 3:
+            found = self._elsewhere(link, elink_mode, elink_locking, elink_swmr)
+            return type(found) if getclass else found
+        found = self._hc.get(name, default, getclass=getclass, getlink=getlink)
+        if found is default:
+            return default
+        if getclass and not getlink:
+            return _CLASSES.get(found, found)
+        return self._wrap(found)
+
+    def _elsewhere(self, link: ExternalLink, mode: str | None, locking: Any, swmr: bool | None) -> Any:
+        """Opens the file of an external link in a mode, and returns the object."""
+        from hyperchunk.h5py._hl.files import File
+
+        mine = self.file
+        beside = Path(mine.filename).parent / link.filename
+        path = beside if beside.exists() else link.filename
+        if mode is None:
+            mode = mine.mode
+        if locking is None:
+            locking = mine.id._handle.session.settings.get("locking_option")
+        other = File(path, mode, locking=locking, swmr=bool(swmr) if mode == "r" else False)
+        found = other._hc[link.path or "/"]
+        return base.wrap(identifier(found, other.id._handle))
+
+    def __setitem__(self, name: Any, obj: Any) -> None:
+        if isinstance(obj, Datatype) and not obj.id.committed():
+            obj.id.commit(self._id, name.encode() if isinstance(name, str) else name)
+            return
+        with _named("link", KeyError if isinstance(obj, np.dtype) else None):
+            self._set(name, obj)
+
+    def _set(self, name: Any, obj: Any) -> None:
+        if isinstance(obj, base.HLObject) and not isinstance(obj, Dataset):
+            self._hc[name] = base.native(obj)
+        elif isinstance(obj, Dataset):
+            self._hc[name] = obj._hc
+        else:
+            plain = obj is None or isinstance(obj, SoftLink | ExternalLink | HardLink | np.dtype)
+            if not plain and get_config().track_order:
+                self.create_dataset(name, data=obj)
+            else:
+                self._hc[name] = obj
+
+    def __delitem__(self, name: Any) -> None:
+        del self._hc[name]
+
+    def __len__(self) -> int:
+        return len(self._hc)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._hc)
+
+    def __reversed__(self) -> Iterator[str]:
+        found: Iterator[str] = reversed(self._hc)
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return bool(self._id) and name in self._hc
+
+    def _pairs(self, backwards: bool) -> Iterator[tuple[str, Any]]:
+        return ((name, self._wrap(found)) for name, found in self._hc._pairs(backwards))
+
+    # --- Structure ---
+
+    def copy(
+        self,
+        source: Any,
+        dest: Any,
+        name: Any = None,
+        shallow: bool = False,
+        expand_soft: bool = False,
+        expand_external: bool = False,
+        expand_refs: bool = False,
+        without_attrs: bool = False,
+    ) -> None:
+        """Copies an object and everything below it."""
+        self._hc.copy(
+            base.native(source), base.native(dest), name, shallow, expand_soft, expand_external, expand_refs,
+            without_attrs,
+        )  # fmt: skip
+
+    def move(self, source: Any, dest: Any) -> None:
+        """Renames a link."""
+        if source != dest:
+            self._hc.move(source, dest)
+
+    def visit(self, func: Callable[[str], Any]) -> Any:
+        """Calls a function with the path of each object below the group until it returns a value."""
+        return self._hc.visit(func)
+
+    def visititems(self, func: Callable[[str, Any], Any]) -> Any:
+        """Like :meth:`visit`, with the objects."""
+        return self._hc.visititems(lambda name, found: func(name, self._wrap(found)))
+
+    def visit_links(self, func: Callable[[str], Any]) -> Any:
+        """Calls a function with the path of each link below the group until it returns a value."""
+        return self._hc.visit_links(func)
+
+    def visititems_links(self, func: Callable[[str, Any], Any]) -> Any:
+        """Like :meth:`visit_links`, with the links."""
+        return self._hc.visititems_links(func)
+
+    def __repr__(self) -> str:
+        if not self:
+            return "<Closed HDF5 group>"
+        name = self.name
+        shown = "(anonymous)" if name is None else f'"{name}"'
+        return f"<HDF5 group {shown} ({len(self)} members)>"
+
+
+@contextmanager
+def _named(what: str, kind: type[Exception] | None = None) -> Iterator[None]:
+    """Says that a name exists in libhdf5's words, for which programs look."""
+    try:
+        yield
+    except NameExistsError as error:
+        made = error if kind is None else also(error, kind)
+        made.args = (f"Unable to synchronously create {what} (name already exists: {error})",)
+        raise made from None
+
+
+_CLASSES: dict[Any, Any] = {NativeGroup: Group, NativeDataset: Dataset, NativeDatatype: Datatype}
+
+
+_FILL_TIMES: dict[Any, int] = {
+    "alloc": h5d.FILL_TIME_ALLOC,
+    "never": h5d.FILL_TIME_NEVER,
+    "ifset": h5d.FILL_TIME_IFSET,
+}
+
+
+def _with_cache(dataset: Dataset, options: dict[str, Any]) -> Dataset:
+    given = [options.get(option) for option in ("rdcc_nslots", "rdcc_nbytes", "rdcc_w0")]
+    if any(value is not None for value in given):
+        usual = dataset.id.get_access_plist().get_chunk_cache()
+        slots, size, w0 = (old if new is None else new for new, old in zip(given, usual, strict=True))
+        dataset.id._cache = (slots, size, w0)
+    return dataset
+
+
+def _values(data: Any) -> Any:
+    return np.asarray(data) if isinstance(data, Dataset) else base.native(data)
+
+
+def _known(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if name not in ("dcpl", "dapl")}
+
+
+__all__ = ["ExternalLink", "Group", "HardLink", "Reference", "SoftLink"]

@@ -1,0 +1,163 @@
+"""Identifiers of objects, and the lock under h5py's name."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+import threading
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeVar
+
+from hyperchunk.exceptions import ClosedError, UnsupportedError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: h5py's global lock, for programs that take it. Calls of this package do not need it.
+phil = threading.RLock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=phil.acquire, after_in_parent=phil.release, after_in_child=phil.release)
+_numbers = itertools.count(1 << 56)
+
+
+def with_phil(func: F) -> F:
+    """Decorates a function that holds :data:`phil` while it runs."""
+
+    @functools.wraps(func)
+    def locked(*args: Any, **keywords: Any) -> Any:
+        with phil:
+            return func(*args, **keywords)
+
+    return locked  # type: ignore[return-value]
+
+
+def missing(module: str) -> Callable[[str], NoReturn]:
+    """Returns a module's ``__getattr__``, which raises an error that names the missing function."""
+
+    def find(name: str) -> NoReturn:
+        if name.startswith("_"):
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        raise MissingError(f"{module.removeprefix('hyperchunk.')}.{name}")
+
+    return find
+
+
+class MissingError(UnsupportedError, AttributeError):
+    """A name of libhdf5's interface without an equivalent. ``hasattr`` is False for it."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"{name}: hyperchunk has no libhdf5 below it, and no equivalent of this; see 'Moving from h5py' in the "
+            "documentation"
+        )
+
+
+class ObjectID:
+    """An identifier of libhdf5's interface: of a file, an object, a datatype, a dataspace or a property list."""
+
+    def __init__(self, id_: int | None = None) -> None:
+        self._closed = False
+        self._number = id_
+
+    @property
+    def id(self) -> int:
+        """Number of the identifier; 0 once it is closed."""
+        if not self.valid:
+            return 0
+        if self._number is None:
+            self._number = next(_numbers)
+        return self._number
+
+    @property
+    def valid(self) -> bool:
+        """True until it is closed."""
+        return not self._closed
+
+    @property
+    def locked(self) -> bool:
+        """True for an identifier that libhdf5 would never close."""
+        return False
+
+    def close(self) -> None:
+        """Closes the identifier."""
+        self._closed = True
+
+    def _close(self) -> None:
+        self.close()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ObjectID) and self.id == other.id
+
+    def __hash__(self) -> int:
+        raise TypeError("Objects of this kind are unhashable")
+
+    def __bool__(self) -> bool:
+        return self.valid
+
+    def __copy__(self) -> ObjectID:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("h5py objects cannot be pickled")
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        raise MissingError(f"{type(self).__module__.removeprefix('hyperchunk.')}.{type(self).__name__}.{name}")
+
+
+class LocationID(ObjectID):
+    """An identifier of a file, a group, a dataset or a committed datatype.
+
+    `found` is Hyperchunk's object, `handle` the open file through which it was found.
+    """
+
+    def __init__(self, found: Any, handle: Any) -> None:
+        super().__init__()
+        self._found = found
+        self._handle = handle
+
+    @property
+    def valid(self) -> bool:
+        """True until it, or its file, is closed."""
+        return not self._closed and self._handle.is_open
+
+    @property
+    def _hc(self) -> Any:
+        """Hyperchunk's object; an error if it is closed."""
+        if self._closed or not self._handle.is_open:
+            raise ClosedError("Invalid location identifier (invalid identifier: the object or its file is closed)")
+        return self._found
+
+    @property
+    def fileno(self) -> int:
+        """Number of the open file."""
+        number: int = self._handle.number
+        return number
+
+    def _identity(self) -> tuple[Any, ...]:
+        return (self._handle.number, self._found._object.address)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, LocationID):
+            return NotImplemented
+        if self is other:
+            return True
+        return self.valid and other.valid and self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        if not self.valid:
+            raise TypeError("Objects are unhashable once they are closed")
+        return hash(self._identity())
+
+
+def identifier(found: Any, handle: Any) -> LocationID:
+    """Returns the identifier of one of Hyperchunk's objects."""
+    from hyperchunk import Dataset, Group
+    from hyperchunk.h5py import h5d, h5g, h5t
+
+    handle = handle.of(found)
+    kinds = type(found).__mro__
+    if Group in kinds:
+        return h5g.GroupID(found, handle)
+    return h5d.DatasetID(found, handle) if Dataset in kinds else h5t.committed_type(found, handle)

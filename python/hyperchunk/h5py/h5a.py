@@ -1,0 +1,224 @@
+"""Attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hyperchunk import _core, dtypes, values
+from hyperchunk.exceptions import UnsupportedError
+from hyperchunk.h5py import h5t
+from hyperchunk.h5py._objects import ObjectID, missing
+from hyperchunk.h5py._types import in_file, plain_memory
+from hyperchunk.h5py.h5s import SpaceID
+from hyperchunk.typing import Array
+from hyperchunk.write import elements
+
+
+class AttrInfo(NamedTuple):
+    """Description of an attribute."""
+
+    corder_valid: bool
+    corder: int
+    cset: int
+    data_size: int
+
+
+class AttrID(ObjectID):
+    """An attribute of an object."""
+
+    def __init__(self, owner: Any, name: bytes) -> None:
+        super().__init__()
+        self._owner = owner
+        self._name = name
+        self._handle = owner._handle
+
+    @property
+    def valid(self) -> bool:
+        """True until it, or its file, is closed."""
+        return not self._closed and self._handle.is_open
+
+    @property
+    def _stored(self) -> Any:
+        found = self._owner._hc._object.attribute(self._name)
+        if found is None:
+            raise KeyError(f"Can't open attribute (no attribute {self._name!r})")
+        return found
+
+    @property
+    def _hc(self) -> Any:
+        return self._owner._hc
+
+    @property
+    def name(self) -> bytes:
+        """Name."""
+        return self._name
+
+    def get_name(self) -> bytes:
+        """Returns the name."""
+        return self._name
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extent."""
+        return tuple(self._stored[1] or ())
+
+    @property
+    def dtype(self) -> Any:
+        """NumPy dtype."""
+        return dtypes.dtype_of(self._stored[0].description)
+
+    def get_space(self) -> SpaceID:
+        """Returns the dataspace."""
+        shape = self._stored[1]
+        return SpaceID(None if shape is None else tuple(shape))
+
+    def get_type(self) -> Any:
+        """Returns the datatype."""
+        return h5t.typewrap(dtypes.in_memory(self._stored[0].description))
+
+    def get_storage_size(self) -> int:
+        """Returns the size of the elements in the file, in bytes."""
+        return len(self._stored[2])
+
+    def read(self, arr: Array, mtype: Any = None) -> None:
+        """Reads into an array, with conversion to its dtype."""
+        datatype, shape, stored = self._stored
+        if shape is None:
+            raise OSError("Unable to read attribute (null dataspace)")
+        memory = plain_memory(mtype, arr)
+        if memory is not None:
+            out = np.zeros(arr.size * memory[1], np.uint8)
+            _core.Conversion(datatype, _core.Datatype(memory)).run(stored, out)
+            arr[...] = out.view(arr.dtype).reshape(arr.shape)
+            return
+        plan = values.plan_as(datatype.description, arr.dtype if mtype is None else mtype.dtype)
+        arr[...] = plan.decode(self._owner._hc._opened.need(), stored, tuple(shape)).reshape(arr.shape)
+
+    def write(self, arr: Array, mtype: Any = None) -> None:
+        """Writes the elements of an array, with conversion from its dtype."""
+        datatype, shape, _ = self._stored
+        hc = self._owner._hc
+        given = np.ascontiguousarray(arr)
+        memory = plain_memory(mtype, given)
+        if memory is None:
+            made = elements.to_stored(hc._writing.writer, datatype.description, given.reshape(np.shape(arr)))
+        else:
+            found = elements.Ready(given, tuple(shape or ()), None if memory == datatype.description else memory)
+            made = elements.stored_bytes(found, datatype.description)
+        if len(made) != int(np.prod(shape or (), dtype=np.int64)) * datatype.size:
+            raise ValueError(f"elements of shape {np.shape(arr)} for an attribute of shape {shape}")
+        hc._node.set_attribute(self._name, datatype, shape, made, utf8=not self._name.isascii())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, AttrID):
+            return NotImplemented
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+def _target(loc: Any, obj_name: bytes) -> Any:
+    if obj_name in (b".", "."):
+        return loc
+    from hyperchunk.h5py import h5o
+
+    return h5o.open(loc, obj_name)
+
+
+def _name_at(loc: Any, name: bytes | None, index: int) -> bytes:
+    if name is not None:
+        return name
+    names = loc._hc._object.attribute_names()
+    if not 0 <= index < len(names):
+        raise KeyError(f"Unable to open attribute (no attribute of the number {index})")
+    found: str = names[index]
+    return found.encode("utf-8", "surrogateescape")
+
+
+def create(loc: Any, name: bytes, tid: Any, space: SpaceID, *, obj_name: bytes = b".", lapl: object = None) -> AttrID:
+    """Creates an attribute, whose elements are zero."""
+    loc = _target(loc, obj_name)
+    if exists(loc, name):
+        raise RuntimeError(f"Unable to create attribute (attribute {name!r} already exists)")
+    description = in_file(tid._description)
+    shape = space._dims
+    size = 0 if shape is None else int(np.prod(shape, dtype=np.int64)) * description[1]
+    loc._hc._node.set_attribute(
+        name, _core.Datatype(description), None if shape is None else list(shape), bytes(size), utf8=not name.isascii()
+    )
+    return AttrID(loc, name)
+
+
+def open(loc: Any, name: bytes | None = None, index: int = -1, *, obj_name: bytes = b".", **orders: object) -> AttrID:
+    """Opens an attribute by its name or number."""
+    loc = _target(loc, obj_name)
+    found = AttrID(loc, _name_at(loc, name, index))
+    found._stored  # noqa: B018 - raises an error if it does not exist
+    return found
+
+
+def exists(loc: Any, name: bytes, *, obj_name: bytes = b".", lapl: object = None) -> bool:
+    """Returns whether an attribute exists."""
+    return _target(loc, obj_name)._hc._object.attribute(name) is not None
+
+
+def rename(loc: Any, name: bytes, new_name: bytes, *, obj_name: bytes = b".", lapl: object = None) -> None:
+    """Renames an attribute."""
+    loc = _target(loc, obj_name)
+    datatype, shape, stored = AttrID(loc, name)._stored
+    if exists(loc, new_name):
+        raise RuntimeError(f"Can't rename attribute (attribute {new_name!r} already exists)")
+    if datatype.description[0] in ("vlen", "vlen-string"):
+        raise UnsupportedError("h5a.rename: an attribute of variable-length elements cannot be renamed")
+    loc._hc._node.set_attribute(new_name, datatype, shape, bytes(stored), utf8=not new_name.isascii())
+    loc._hc._node.delete_attribute(name)
+
+
+def delete(loc: Any, name: bytes | None = None, index: int = -1, *, obj_name: bytes = b".", **_: object) -> None:
+    """Removes an attribute."""
+    loc = _target(loc, obj_name)
+    name = _name_at(loc, name, index)
+    if not exists(loc, name):
+        raise KeyError(f"Unable to delete attribute (no attribute {name!r})")
+    loc._hc._node.delete_attribute(name)
+
+
+def get_num_attrs(loc: Any) -> int:
+    """Returns the number of attributes."""
+    return int(loc._hc._object.attribute_count())
+
+
+def get_info(loc: Any, name: bytes | None = None, index: int = -1, *, obj_name: bytes = b".", **_: object) -> AttrInfo:
+    """Returns the description of an attribute."""
+    loc = _target(loc, obj_name)
+    name = _name_at(loc, name, index)
+    stored = AttrID(loc, name)._stored
+    tracked = loc._hc._object.attribute_order_tracked
+    order = loc._hc._object.attribute_names().index(name.decode("utf-8", "surrogateescape")) if tracked else 0
+    return AttrInfo(tracked, order, int(not name.isascii()), len(stored[2]))
+
+
+def iterate(loc: Any, func: Callable[..., Any], index: int = 0, **options: Any) -> Any:
+    """Calls a function with the name of each attribute (and its description, with ``info=True``) until it returns a
+    value.
+    """
+    names = loc._hc._object.attribute_names()
+    if index < 0 or (index and index >= len(names)):
+        raise ValueError("Invalid index")
+    for name in names[index:]:
+        raw = name.encode("utf-8", "surrogateescape")
+        found = func(raw, get_info(loc, raw)) if options.get("info") else func(raw)
+        if found is not None:
+            return found
+    return None
+
+
+_missing: Any = missing(__name__)
+
+
+def __getattr__(name: str) -> Any:
+    return _missing(name)

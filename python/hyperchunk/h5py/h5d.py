@@ -1,0 +1,310 @@
+"""Datasets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hyperchunk import _core, dtypes, values
+from hyperchunk.exceptions import InvalidError, UnsupportedError, also
+from hyperchunk.h5py import h5s, h5t
+from hyperchunk.h5py._objects import LocationID, missing
+from hyperchunk.h5py._types import in_file, plain_memory
+from hyperchunk.h5py.h5s import SpaceID
+from hyperchunk.typing import Array
+from hyperchunk.write import elements
+
+COMPACT, CONTIGUOUS, CHUNKED, VIRTUAL = 0, 1, 2, 3
+ALLOC_TIME_DEFAULT, ALLOC_TIME_EARLY, ALLOC_TIME_LATE, ALLOC_TIME_INCR = 0, 1, 2, 3
+FILL_TIME_ALLOC, FILL_TIME_NEVER, FILL_TIME_IFSET = 0, 1, 2
+FILL_VALUE_UNDEFINED, FILL_VALUE_DEFAULT, FILL_VALUE_USER_DEFINED = 0, 1, 2
+SPACE_STATUS_NOT_ALLOCATED, SPACE_STATUS_PART_ALLOCATED, SPACE_STATUS_ALLOCATED = 0, 1, 2
+VDS_FIRST_MISSING, VDS_LAST_AVAILABLE = 0, 1
+_LAYOUTS = {"compact": COMPACT, "contiguous": CONTIGUOUS, "chunked": CHUNKED, "virtual": VIRTUAL}
+
+
+class StoreInfo(NamedTuple):
+    """A stored chunk."""
+
+    #: Indices of its first element; None if it is not stored.
+    chunk_offset: tuple[int, ...] | None
+    #: Mask of skipped filters, one bit for each.
+    filter_mask: int
+    #: Offset in the file; None if it is not stored.
+    byte_offset: int | None
+    #: Stored size in bytes.
+    size: int
+
+
+class DatasetID(LocationID):
+    """A dataset."""
+
+    #: Settings of libhdf5's chunk cache that the program gave.
+    _cache: tuple[int, int, float] | None = None
+
+    @property
+    def dtype(self) -> Any:
+        """NumPy dtype."""
+        return self._hc.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extent."""
+        return tuple(self._hc.shape or ())
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions."""
+        return int(self._hc.ndim)
+
+    # --- Properties ---
+
+    def get_space(self) -> SpaceID:
+        """Returns the dataspace."""
+        hc = self._hc
+        return SpaceID(hc.shape, hc.maxshape)
+
+    def get_space_status(self) -> int:
+        """Returns whether space is allocated for the elements."""
+        hc = self._hc
+        if hc.chunks is None:
+            return SPACE_STATUS_ALLOCATED if self.get_storage_size() else SPACE_STATUS_NOT_ALLOCATED
+        count = math.prod(-(-length // side) for length, side in zip(hc.shape, hc.chunks, strict=True))
+        stored = self.get_num_chunks()
+        if not stored:
+            return SPACE_STATUS_NOT_ALLOCATED
+        return SPACE_STATUS_ALLOCATED if stored == count else SPACE_STATUS_PART_ALLOCATED
+
+    def get_type(self) -> Any:
+        """Returns the datatype."""
+        hc = self._hc
+        made = h5t.typewrap(dtypes.in_memory(hc._data.datatype.description))
+        address = hc._data.committed
+        if address is not None:
+            from hyperchunk.group import wrap
+
+            made._found, made._handle = wrap(hc._opened, hc._opened.need().object(address), None), self._handle
+        made.lock()
+        return made
+
+    def get_create_plist(self) -> Any:
+        """Returns the creation properties."""
+        from hyperchunk.h5py import _plists
+
+        return _plists.of_dataset(self)
+
+    def get_access_plist(self) -> Any:
+        """Returns the properties of access."""
+        from hyperchunk.h5py import h5p
+
+        settings = self._handle.session.settings
+        plist = h5p.PropDAID()
+        if "cache" in settings:
+            _, *cache = settings["cache"]
+            plist.set_chunk_cache(*cache)
+        if self._cache is not None:
+            plist.set_chunk_cache(*self._cache)
+        return plist
+
+    def get_offset(self) -> int | None:
+        """Returns the offset of the elements of a contiguous dataset in the file; None for another layout, or while
+        they have no place.
+        """
+        hc = self._hc
+        if hc._data.layout != "contiguous" or hc._data.external:
+            return None
+        from hyperchunk.h5py import _headers
+
+        return _headers.place(self)
+
+    def get_storage_size(self) -> int:
+        """Returns the size of the elements in the file, in bytes."""
+        hc = self._hc
+        if hc.chunks is not None:
+            return sum(chunk.size for chunk in self._stored())
+        if hc.is_virtual or hc.shape is None:
+            return 0
+        return int(math.prod(hc.shape) * hc._data.datatype.size)
+
+    def flush(self) -> None:
+        """Commits the file."""
+        self._hc  # noqa: B018 - raises an error if the file is closed
+        if self._handle.session.writes:
+            self._handle.session.flush()
+
+    def refresh(self) -> None:
+        """Loads the current extent and values."""
+        self._hc.refresh()
+
+    def extend(self, shape: tuple[int, ...]) -> None:
+        """Makes the extent at least this."""
+        now = self.shape
+        self._hc.resize(tuple(max(pair) for pair in zip(now, shape, strict=True)))
+
+    def set_extent(self, shape: tuple[int, ...]) -> None:
+        """Changes the extent."""
+        self._hc.resize(tuple(shape))
+
+    # --- Elements ---
+
+    def _file_space(self, space: SpaceID) -> SpaceID:
+        return self.get_space() if space is h5s.ALL or space._dims == () != self.shape else space
+
+    def read(self, mspace: SpaceID, fspace: SpaceID, arr: Array, mtype: Any = None, dxpl: object = None) -> None:
+        """Reads the selection of a dataspace into the selection of an array, with conversion to its dtype."""
+        if not arr.flags.c_contiguous or not arr.flags.writeable:
+            raise ValueError("Array must be C-contiguous and writable")
+        hc = self._hc
+        chosen = self._file_space(fspace)
+        count, target = chosen.get_select_npoints(), chosen if mspace is h5s.ALL else mspace
+        memory = plain_memory(mtype, arr)
+        if memory is not None:
+            raw = np.zeros(count, f"V{memory[1]}")
+            if count:
+                hc._data.read(chosen._choice(), _core.Conversion(hc._data.datatype, _core.Datatype(memory)), raw)
+            _scatter(arr, target, raw.view(arr.dtype))
+            return
+        plan = values.plan_as(hc._data.datatype.description, arr.dtype if mtype is None else _shown(mtype, arr))
+        out = plan.empty((count,))
+        if count:
+            hc._data.read(chosen._choice(), plan.conversion, out)
+        found = plan.finish(hc._opened.need(), out)
+        _scatter(arr, target, found)
+
+    def write(self, mspace: SpaceID, fspace: SpaceID, arr: Array, mtype: Any = None, dxpl: object = None) -> None:
+        """Writes the selection of an array into the selection of a dataspace, with conversion from its dtype."""
+        hc = self._hc
+        out = hc._out
+        chosen = self._file_space(fspace)
+        given = _gather(np.ascontiguousarray(arr), chosen if mspace is h5s.ALL else mspace)
+        memory = plain_memory(mtype, given)
+        if memory is None:
+            made = elements.ready(hc._writing.writer, out.datatype.description, given)
+        else:
+            made = elements.Ready(given, given.shape, None if memory == out.datatype.description else memory)
+        if chosen.get_select_npoints() != len(given):
+            raise TypeError(f"Can't broadcast {len(given)} elements to a selection of {chosen.get_select_npoints()}")
+        if len(given):
+            out.write(chosen._choice(), made.memory_type, elements.flat(made.array))
+
+    # --- Chunks ---
+
+    def _stored(self) -> list[StoreInfo]:
+        hc = self._hc
+        if hc.chunks is None:
+            raise TypeError("Chunk info not available (not a chunked storage layout)")
+        return [StoreInfo(*chunk) for chunk in hc._readable.stored_chunks()]
+
+    def get_num_chunks(self, space: SpaceID | None = None) -> int:
+        """Returns the number of stored chunks."""
+        return len(self._stored())
+
+    def get_chunk_info(self, index: int, space: SpaceID | None = None) -> StoreInfo:
+        """Returns a stored chunk by its number, in the order of coordinates."""
+        chunks = self._stored()
+        if not 0 <= index < len(chunks):
+            raise ValueError(f"Can't get chunk info (chunk index {index} is out of range: {len(chunks)} are stored)")
+        return chunks[index]
+
+    def get_chunk_info_by_coord(self, chunk_offset: tuple[int, ...]) -> StoreInfo:
+        """Returns the chunk that has the element of these indices."""
+        hc = self._hc
+        if hc.chunks is None:
+            raise TypeError("Chunk info not available (not a chunked storage layout)")
+        first = tuple(int(index) // side * side for index, side in zip(chunk_offset, hc.chunks, strict=True))
+        found = next((chunk for chunk in self._stored() if chunk.chunk_offset == first), None)
+        return StoreInfo(None, 0, None, 0) if found is None else found
+
+    def chunk_iter(self, func: Callable[[StoreInfo], Any], dxpl: object = None) -> Any:
+        """Calls a function for each stored chunk until it returns a value."""
+        for chunk in self._stored():
+            found = func(chunk)
+            if found is not None:
+                return found
+        return None
+
+    def read_direct_chunk(self, offsets: Any, dxpl: object = None, out: Any = None) -> tuple[int, Any]:
+        """Returns a chunk in its stored form: the mask of skipped filters, and the bytes, which `out` may take."""
+        mask, data = self._hc.read_chunk(tuple(offsets))
+        if out is None:
+            return mask, data
+        view = memoryview(out)
+        if view.readonly:
+            raise BufferError("The provided buffer is read-only")
+        if not view.c_contiguous:
+            raise ValueError("The provided buffer is not contiguous")
+        view = view.cast("B")
+        if len(view) < len(data):
+            raise ValueError(f"The provided buffer is only {len(view)} bytes and cannot be used to hold {len(data)}")
+        view[: len(data)] = data
+        return mask, view[: len(data)]
+
+    def write_direct_chunk(self, offsets: Any, data: Any, filter_mask: int = 0, dxpl: object = None) -> None:
+        """Stores a chunk as it is: `data` is the output of the filters."""
+        try:
+            self._hc.write_chunk(tuple(offsets), data, filter_mask)
+        except InvalidError as error:
+            raise also(error, OSError) from None
+
+
+def _shown(mtype: Any, arr: Array) -> Any:
+    """Returns the dtype for reading with a datatype in memory: the array's own for objects of Python."""
+    return arr.dtype if arr.dtype.hasobject or mtype._description[0] == "opaque" else mtype.dtype
+
+
+def _index(space: SpaceID, shape: tuple[int, ...]) -> Any:
+    """Returns the flat places of the selected elements, in the order in which HDF5 visits them; None for all."""
+    kind, *rest = space._selected
+    if kind == "all":
+        return None
+    dims = space._need()
+    if kind == "points":
+        return np.ravel_multi_index(tuple(np.array(rest[1], np.int64).reshape(-1, rest[0]).T), dims)
+    return np.flatnonzero(space._mask(space._selected))
+
+
+def _scatter(arr: Array, space: SpaceID, found: Array) -> None:
+    flat = arr.reshape(-1)
+    place = _index(space, arr.shape)
+    if place is None:
+        flat[: len(found)] = found
+    else:
+        flat[place] = found
+
+
+def _gather(arr: Array, space: SpaceID) -> Array:
+    flat = arr.reshape(-1)
+    place = _index(space, arr.shape)
+    found: Array = flat[: space.get_select_npoints()] if place is None else flat[place]
+    return found
+
+
+def create(
+    loc: Any, name: bytes | None, tid: Any, space: SpaceID, dcpl: Any = None, lcpl: object = None, dapl: Any = None
+) -> DatasetID:
+    """Creates a dataset from a datatype, a dataspace and properties."""
+    from hyperchunk.h5py import _plists
+
+    hc = loc._hc
+    made = _plists.create_dataset(hc, name, tid, in_file(tid._description), space, dcpl)
+    return DatasetID(made, loc._handle)
+
+
+def open(loc: Any, name: bytes, dapl: object = None) -> DatasetID:
+    """Opens a dataset."""
+    from hyperchunk.h5py import h5o
+
+    found = h5o.open(loc, name)
+    if not isinstance(found, DatasetID):
+        raise UnsupportedError(f"Unable to open dataset ({name!r} is not one)")
+    return found
+
+
+_missing: Any = missing(__name__)
+
+
+def __getattr__(name: str) -> Any:
+    return _missing(name)

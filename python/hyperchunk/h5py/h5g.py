@@ -1,0 +1,140 @@
+"""Groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from hyperchunk.h5py import h5l
+from hyperchunk.h5py._objects import LocationID, missing
+
+UNKNOWN, GROUP, DATASET, TYPE, LINK = -1, 0, 1, 2, 3
+LINK_ERROR, LINK_HARD, LINK_SOFT = -1, 0, 1
+CRT_ORDER_TRACKED = 1
+
+
+class GroupStat(NamedTuple):
+    """Description of an object."""
+
+    fileno: tuple[int, int]
+    objno: tuple[int, int]
+    nlink: int
+    type: int
+    mtime: int
+    linklen: int
+
+
+class GroupID(LocationID):
+    """A group."""
+
+    @property
+    def links(self) -> h5l.LinkProxy:
+        """The links of the group."""
+        return h5l.LinkProxy(self)
+
+    def link(
+        self,
+        current_name: bytes,
+        new_name: bytes,
+        link_type: int = LINK_HARD,
+        remote: Any = None,
+        *,
+        old_name: bytes | None = None,
+    ) -> None:
+        """Makes a hard or soft link."""
+        target = self if remote is None else remote
+        if link_type == LINK_SOFT:
+            target.links.create_soft(new_name, current_name)
+        else:
+            target.links.create_hard(new_name, self, current_name)
+
+    def unlink(self, name: bytes) -> None:
+        """Removes a link."""
+        del self._hc[name]
+
+    def move(self, current_name: bytes, new_name: bytes, remote: Any = None) -> None:
+        """Renames a link."""
+        self.links.move(current_name, self if remote is None else remote, new_name)
+
+    def get_num_objs(self) -> int:
+        """Returns the number of links."""
+        return len(self._hc)
+
+    def get_objname_by_idx(self, idx: int) -> bytes:
+        """Returns the name of a link by its number."""
+        return self.links._name(None, idx)
+
+    def get_objtype_by_idx(self, idx: int) -> int:
+        """Returns the type of an object by its number."""
+        return get_objinfo(self, self.get_objname_by_idx(idx)).type
+
+    def get_linkval(self, name: bytes) -> bytes:
+        """Returns the target of a soft link."""
+        found = self.links.get_val(name)
+        assert isinstance(found, bytes)
+        return found
+
+    def get_create_plist(self) -> Any:
+        """Returns the creation properties."""
+        from hyperchunk.h5py import _plists
+
+        return _plists.of_group(self)
+
+    def set_comment(self, name: bytes, comment: bytes) -> None:
+        """Stores a comment with an object."""
+        self._hc[name]._node.set_comment(comment)
+
+    def get_comment(self, name: bytes) -> bytes:
+        """Returns the comment of an object."""
+        found: str | None = self._hc[name]._object.comment
+        return b"" if found is None else found.encode("utf-8", "surrogateescape")
+
+    def __contains__(self, name: bytes) -> bool:
+        return name in self._hc
+
+    def __iter__(self) -> Iterator[bytes]:
+        return (name.encode("utf-8", "surrogateescape") for name in self._hc)
+
+    def __len__(self) -> int:
+        return len(self._hc)
+
+
+def create(loc: Any, name: bytes | None, lcpl: object = None, gcpl: Any = None) -> GroupID:
+    """Creates a group, anonymous without a name."""
+    order = None if gcpl is None else bool(gcpl.get_link_creation_order())
+    return GroupID(loc._hc.create_group(name, track_order=order), loc._handle)
+
+
+def open(loc: Any, name: bytes) -> GroupID:
+    """Opens a group."""
+    from hyperchunk.h5py import h5o
+
+    found = h5o.open(loc, name)
+    if not isinstance(found, GroupID):
+        raise ValueError(f"Unable to open group ({name!r} is not one)")
+    return found
+
+
+def iterate(loc: Any, func: Callable[..., Any], startidx: int = 0, *, obj_name: bytes = b".") -> Any:
+    """Calls a function with the name of each link until it returns a value."""
+    return h5l.LinkProxy(loc).iterate(func, startidx=startidx, obj_name=obj_name)[0]
+
+
+def get_objinfo(obj: Any, name: bytes = b".", follow_link: bool = True) -> GroupStat:
+    """Returns the description of an object or, without `follow_link`, of a link."""
+    from hyperchunk.h5py import h5o
+
+    if not follow_link and name != b".":
+        info = obj.links.get_info(name)
+        if info.type == h5l.TYPE_SOFT:
+            return GroupStat((0, 0), (0, 0), 0, LINK, 0, info.u)
+    found = obj if name == b"." else h5o.open(obj, name)
+    about = h5o.get_info(found)
+    return GroupStat((about.fileno, 0), (about.addr, 0), about.rc, about.type, about.mtime, 0)
+
+
+_missing: Any = missing(__name__)
+
+
+def __getattr__(name: str) -> Any:
+    return _missing(name)

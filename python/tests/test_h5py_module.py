@@ -1,0 +1,177 @@
+"""The module with h5py's names: constants, snippets and installation, compared with h5py in other processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).resolve().parent / "h5py_module"
+SNIPPETS = sorted((FOLDER / "snippets").glob("*.py"))
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "cases" / "h5py-snippets"
+PROGRAMS = [*SNIPPETS, *sorted(SHARED.glob("s*.py"))]
+# Low-level modules, whose constants are compared.
+MODULES = [
+    "h5",
+    "h5a",
+    "h5ac",
+    "h5d",
+    "h5ds",
+    "h5f",
+    "h5fd",
+    "h5g",
+    "h5i",
+    "h5l",
+    "h5o",
+    "h5p",
+    "h5pl",
+    "h5r",
+    "h5s",
+    "h5t",
+    "h5z",
+]
+# Constants that depend on the drivers with which libhdf5 was built.
+BUILT = {"h5fd": {"DIRECT", "MPIO", "MPIPOSIX", "ROS3D", "WINDOWS", "FAMILY", "LOG", "MULTI", "SEC2", "STDIO", "CORE"}}
+
+NAMES = """
+import importlib, json, sys
+module = importlib.import_module
+if sys.argv[1] == "hyperchunk":
+    import hyperchunk.h5py
+    hyperchunk.h5py.install()
+import h5py
+found = {"": {name: None for name in dir(h5py) if not name.startswith("_")}}
+for name in sys.argv[2:]:
+    part = module("h5py." + name)
+    found[name] = {
+        key: getattr(part, key) if isinstance(getattr(part, key), int) else None
+        for key in dir(part)
+        if not key.startswith("_")
+    }
+    kinds = [getattr(part, key) for key in found[name] if isinstance(getattr(part, key), type)]
+    for kind in kinds:
+        if kind.__module__.endswith("h5py." + name):
+            found[name + "." + kind.__name__] = {key: None for key in dir(kind) if not key.startswith("_")}
+json.dump(found, sys.stdout)
+"""
+
+
+def run(*arguments: str | Path, folder: Path, check: bool = True) -> subprocess.CompletedProcess[str]:
+    """Runs a Python program."""
+    environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
+    command = [sys.executable, *map(str, arguments)]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=check)
+
+
+@pytest.fixture(scope="module")
+def outputs(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], dict[str, str]]:
+    """Outputs of the snippets with h5py and with the module."""
+    folder = tmp_path_factory.mktemp("snippets")
+    told = [run(FOLDER / "run_snippets.py", who, *PROGRAMS, folder=folder) for who in ("h5py", "hyperchunk")]
+    first, second = (json.loads(one.stdout) for one in told)
+    return first, second
+
+
+@pytest.mark.parametrize("name", [program.stem for program in PROGRAMS])
+def test_snippet_prints_the_same(outputs: tuple[dict[str, str], dict[str, str]], name: str) -> None:
+    if name == "s23_hdf5plugin":
+        pytest.importorskip("hdf5plugin")
+    theirs, ours = (re.sub(r"0x[0-9a-f]+|HDF5 object at \d+", "…", found[name]) for found in outputs)
+    assert ours == theirs
+    assert "Error:" not in theirs
+
+
+@pytest.fixture(scope="module")
+def names(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, dict[str, int]], dict[str, dict[str, int]]]:
+    """Names and constants of h5py and of the module."""
+    folder = tmp_path_factory.mktemp("names")
+    told = [run("-c", NAMES, who, *MODULES, folder=folder) for who in ("h5py", "hyperchunk")]
+    first, second = (json.loads(one.stdout) for one in told)
+    return first, second
+
+
+def test_public_names_are_all_there(names: tuple[dict[str, dict[str, int]], dict[str, dict[str, int]]]) -> None:
+    theirs, ours = names
+    assert set(theirs[""]) - set(ours[""]) <= {"atexit", "defs", "utils"}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_constants_are_equal(names: tuple[dict[str, dict[str, int]], dict[str, dict[str, int]]], module: str) -> None:
+    theirs, ours = names
+    wanted = {key: value for key, value in theirs[module].items() if isinstance(value, int) and key.isupper()}
+    found = {key: ours[module].get(key) for key in wanted}
+    for key in BUILT.get(module, ()):
+        assert isinstance(found.pop(key), int)
+        del wanted[key]
+    assert found == wanted
+
+
+def test_missing_function_names_itself() -> None:
+    code = "import hyperchunk.h5py as h; h.install(); import h5py; h5py.h5f.clear_elink_file_cache"
+    told = run("-c", code, folder=Path("/"), check=False)
+    assert "h5py.h5f.clear_elink_file_cache" in told.stderr
+    code = (
+        "import hyperchunk.h5py as h\n"
+        "try: h.h5d.fill\n"
+        "except NotImplementedError as error: print(error)\n"
+        "print(hasattr(h.h5d, 'fill'))"
+    )
+    assert run("-c", code, folder=Path("/")).stdout.splitlines()[-1] == "False"
+
+
+def test_install_works_without_h5py_and_is_undone(tmp_path: Path) -> None:
+    code = """
+import sys
+import hyperchunk.h5py
+with hyperchunk.h5py.install():
+    import h5py
+    import h5py._hl.dataset
+    from h5py import h5d
+    assert h5py is hyperchunk.h5py and h5py._hl.dataset.Dataset is h5py.Dataset
+    with h5py.File("a.h5", "w") as file:
+        file["x"] = [1, 2]
+        print(file["x"], file["x"].id.__class__)
+assert not [name for name in sys.modules if name.split(".")[0] == "h5py"]
+assert "h5py" not in str([module.__file__ for name, module in sys.modules.items() if name.startswith("h5py")])
+import h5py
+print(h5py is hyperchunk.h5py)
+try:
+    hyperchunk.h5py.install()
+except RuntimeError as error:
+    print("h5py itself is imported" in str(error))
+"""
+    told = run("-c", code, folder=tmp_path).stdout.splitlines()
+    assert told[0].startswith('<HDF5 dataset "x": shape (2,), type "<i8"> <class \'h5py.h5d.DatasetID\'>')
+    assert told[1:] == ["False", "True"]
+
+
+def test_program_runs_unmodified(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text("import sys\nimport h5py\nprint(h5py.version.info.splitlines()[0], sys.argv[1:])\n")
+    told = run("-m", "hyperchunk.h5py", program, "--flag", folder=tmp_path)
+    assert told.stdout == "Hyperchunk's module with h5py's names ['--flag']\n"
+    assert "usage" in run("-m", "hyperchunk.h5py", folder=tmp_path, check=False).stderr
+
+
+def test_object_closed_with_its_handle(tmp_path: Path) -> None:
+    code = """
+import hyperchunk.h5py as h5py
+with h5py.File("a.h5", "w") as file:
+    file["x"] = 1
+    with h5py.File("a.h5", "r") as again:
+        inner = again["x"]
+    try:
+        inner[()]
+    except ValueError as error:
+        print(repr(inner), file["x"][()])
+class Mine(h5py.File):
+    pass
+with Mine("b.h5", "w") as file:
+    print(type(file).__name__, file.mode)
+"""
+    assert run("-c", code, folder=tmp_path).stdout == "<Closed HDF5 dataset> 1\nMine r+\n"
