@@ -18,6 +18,8 @@ for mpi in mpich openmpi; do .venv/bin/python tools/hdf5_with_mpi.py $mpi; done
 HYPERCHUNK_EDIT_HISTORIES=10000 HYPERCHUNK_KILLS=1000 .venv/bin/python -m pytest python/tests/write/test_edits.py
 # Damaged files: about 20 minutes.
 HYPERCHUNK_SALVAGE_CASES=20 .venv/bin/python -m pytest python/tests/test_salvage.py
+# Random frames of pandas, against what pandas reads: 4 minutes.
+HYPERCHUNK_FRAMES=1000 .venv/bin/python -m pytest python/tests/frames
 # h5py's own suite natively and with `hyperchunk env` set (5 minutes), and two processes that race for a file (10 minutes each way).
 .venv/bin/python python/tests/vol/suite.py env
 HYPERCHUNK_RACE_SECONDS=${HYPERCHUNK_RACE_SECONDS:-600} .venv/bin/python -m pytest --timeout=1500 python/tests/vol/test_search.py -k two_processes

@@ -3,6 +3,7 @@
 - :func:`open` reads and writes HDF5 files with h5py's interface and without libhdf5.
 - :meth:`Group.table` and :meth:`Dataset.arrow` return data as Apache Arrow tables, for pyarrow, polars, pandas and
   DuckDB.
+- :mod:`hyperchunk.frames` reads data of pandas, PyTables, AnnData, MATLAB, NWB, NeXus and Keras as these show them.
 - :mod:`hyperchunk.udf` attaches programs to HDF5 files as live datasets.
 - :mod:`hyperchunk.store` lets many processes write one file.
 - :mod:`hyperchunk.trust` manages whose programs may run, and with which rights.
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
         cuda,
         exceptions,
         executors,
+        frames,
         h5coro,
         hdf5_udf,
         layouts,
@@ -125,6 +127,7 @@ _MODULES = (
     "cuda",
     "exceptions",
     "executors",
+    "frames",
     "h5coro",
     "hdf5_udf",
     "layouts",
@@ -357,6 +360,7 @@ __all__ = [
     "enum_dtype",
     "exceptions",
     "executors",
+    "frames",
     "h5coro",
     "hdf5_udf",
     "index",

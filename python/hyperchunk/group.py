@@ -289,6 +289,7 @@ class Group(HLObject, MappingHDF5[Member]):
         compounds: Compounds | None = None,
         mapped: bool = True,
         batch_rows: int | None = None,
+        frames: bool = True,
     ) -> Table:
         """Returns a table over the data of a group or a dataset for Apache Arrow; pyarrow, polars, pandas and DuckDB
         accept it directly. Nothing is read before values are requested.
@@ -311,6 +312,8 @@ class Group(HLObject, MappingHDF5[Member]):
             mapped: Whether a local file may be mapped, so that nothing is copied; if another process truncates it, this
                 process is killed.
             batch_rows: Maximum number of rows in a batch.
+            frames: Decode frames of other programs. Without it, or with `cells`, `strings`, `enums` or `compounds`, the
+                columns are as they are stored.
 
         Raises:
             KeyError: There is no object of that path.
@@ -327,6 +330,12 @@ class Group(HLObject, MappingHDF5[Member]):
         from hyperchunk.arrow import as_table
 
         found = self if path == "." else self[path]
+        if frames and isinstance(found, Group) and (cells, strings, enums, compounds) == (None,) * 4:
+            from hyperchunk.frames.reading import table_of
+
+            decoded = table_of(found, columns, rows, half, batch_rows)
+            if decoded is not None:
+                return decoded
         return as_table(
             found,
             columns,

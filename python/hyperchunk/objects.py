@@ -292,6 +292,12 @@ class HLObject:
     def __bool__(self) -> bool:
         return self._opened.is_open
 
+    def _repr_html_(self) -> str:
+        """Returns the object for a notebook: a tree of its members, its extent, chunks, filters and attributes."""
+        from hyperchunk.notebook import of_object
+
+        return of_object(self)
+
     def __reduce__(self) -> tuple[object, ...]:
         recipe = self._opened.portable()
         if self.name is None:

@@ -98,6 +98,56 @@ def particles(folder: Path) -> None:
         file["Timestep_0/id"] = np.arange(10_000)
 
 
+@provides("prices.h5")
+def prices(folder: Path) -> None:
+    """A frame and a series, written by pandas in both of its formats."""
+    pytest.importorskip("tables")
+    import pandas as pd
+
+    times = pd.date_range("2026-01-01", periods=1000, freq="h", tz="Europe/Berlin", name="when")
+    frame = pd.DataFrame({"price": values(1000), "place": pd.Categorical(["Bern", "Chur"] * 500)}, index=times)
+    frame.to_hdf(folder / "prices.h5", key="prices", format="table", data_columns=["price"])
+    frame["price"].to_hdf(folder / "prices.h5", key="last")
+
+
+@provides("cells.h5ad")
+def cells(folder: Path) -> None:
+    """A file in the form of AnnData."""
+    with h5py.File(folder / "cells.h5ad", "w") as file:
+        file.attrs["encoding-type"] = "anndata"
+        obs = file.create_group("obs")
+        obs.attrs.update({"encoding-type": "dataframe", "_index": "_index", "column-order": ["type", "genes"]})
+        obs["_index"] = [f"cell{number}" for number in range(100)]
+        obs["type/codes"], obs["type/categories"] = np.arange(100, dtype="i1") % 2, ["B cell", "T cell"]
+        obs["type"].attrs.update({"encoding-type": "categorical", "ordered": False})
+        obs["genes/values"], obs["genes/mask"] = np.arange(100), np.arange(100) % 10 == 0
+        obs["genes"].attrs["encoding-type"] = "nullable-integer"
+        matrix = file.create_group("X")
+        matrix.attrs.update({"encoding-type": "csr_matrix", "shape": [100, 20]})
+        matrix["data"], matrix["indices"], matrix["indptr"] = values(100), np.arange(100) % 20, np.arange(101)
+
+
+@provides("trials.nwb")
+def trials(folder: Path) -> None:
+    """A table in the form of NWB."""
+    with h5py.File(folder / "trials.nwb", "w") as file:
+        file.attrs["nwb_version"] = "2.7.0"
+        table = file.create_group("intervals/trials")
+        table.attrs.update({"neurodata_type": "TimeIntervals", "colnames": ["start_time", "spikes"]})
+        table["id"], table["start_time"] = np.arange(3), np.arange(3.0)
+        table["spikes"], table["spikes_index"] = np.arange(5.0), np.array([2, 2, 5])
+
+
+@provides("results.mat")
+def results(folder: Path) -> None:
+    """A file in the form of MATLAB (v7.3)."""
+    with h5py.File(folder / "results.mat", "w", userblock_size=512) as file:
+        file["matrix"] = np.arange(6.0).reshape(3, 2)
+        file["matrix"].attrs["MATLAB_class"] = np.bytes_("double")
+        file["name"] = np.frombuffer("sample".encode("utf-16-le"), "u2").reshape(-1, 1)
+        file["name"].attrs["MATLAB_class"] = np.bytes_("char")
+
+
 @provides("old.h5")
 def old(folder: Path) -> None:
     with h5py.File(folder / "old.h5", "w") as file:

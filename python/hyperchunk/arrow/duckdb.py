@@ -101,6 +101,9 @@ class TableSource:
 
 def _condition(table: Table, filters: Sequence[object]) -> Condition | None:
     """Converts DuckDB's filters to a condition; None if one of them is not supported."""
+    if table._decoded:
+        # A frame, whose values are decoded first.
+        return None
     types = dict(table._core.types)
     left = iter(range(_MAX_NODES))
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Unpack, cast
 
 from hyperchunk.arrow.optional_imports import import_optional
@@ -61,6 +61,8 @@ def scan_hyperchunk(
     from hyperchunk.arrow.zones import scan as zoned_scan
 
     view = _view(source, table, columns, rows, options)._with_defaults(cells="list")
+    if view._decoded:
+        return _scan_frame(view, table, register_io_source)
     if view.is_zero_copy and not view._core.keeps_zones():
         # Everything is mapped without a copy: polars touches only the pages that it needs.
         return view.to_polars().lazy()
@@ -96,6 +98,30 @@ def scan_hyperchunk(
     found = register_io_source(read, schema=schema, explain_name="hyperchunk", explain_detail=detail)
     assert found is not None
     return found
+
+
+def _scan_frame(frame: Table, table: str, register: Callable[..., pl.LazyFrame | None]) -> pl.LazyFrame:
+    """Returns a :class:`polars.LazyFrame` over a frame: only the columns that polars requests are decoded."""
+    from hyperchunk.frames.frame import for_polars
+
+    schema = frame.schema.remove_metadata()
+
+    def read(
+        with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None
+    ) -> Iterator[pl.DataFrame]:
+        part = frame if n_rows is None else frame.slice(0, n_rows)
+        wanted = part.column_names if with_columns is None else with_columns
+        asked = set() if predicate is None else set(predicate.meta.root_names())
+        needs = [name for name in part.column_names if name in asked or name in wanted]
+        for batch in part.select(needs).batches(batch_size):
+            found = to_frame(for_polars(batch))
+            yield (found if predicate is None else found.filter(predicate)).select(wanted)
+
+    made = register(
+        read, schema=to_frame(for_polars(schema.empty_table())).schema, explain_name="hyperchunk", explain_detail=table
+    )
+    assert made is not None
+    return made
 
 
 def to_frame(arrow: ArrowData) -> pl.DataFrame:

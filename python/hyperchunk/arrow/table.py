@@ -57,6 +57,9 @@ class Table:
 
     __slots__ = ("__weakref__", "_conversion", "_core", "_scans")
 
+    #: True for a :class:`hyperchunk.frames.Frame`, whose values are decoded in Python.
+    _decoded = False
+
     def __init__(self, core: _core.Table, conversion: dict[str, str], scans: deque[ScanReport] | None = None) -> None:
         self._core = core
         self._conversion = conversion

@@ -1,0 +1,508 @@
+"""Types that pickles of PyTables and pandas hold, made here from the arguments in the pickle.
+
+Each is on the list :data:`_MAKERS`, with a function that checks its arguments. The pickled name of a type is looked up
+in the list and nowhere else.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import importlib
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hyperchunk._printable import printable
+from hyperchunk.arrow.optional_imports import import_optional
+from hyperchunk.exceptions import InvalidError, UnsupportedError
+from hyperchunk.typing import Array, Dtype
+
+_SIMPLE_DTYPE = re.compile(r"[<>|=]?[biufcSUVOmM]\d{0,9}")
+_ZONE = re.compile(r"[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*")
+_MAX_DIMENSIONS = 32
+
+
+class Global(NamedTuple):
+    """A global on the list."""
+
+    module: str
+    name: str
+
+    @staticmethod
+    def of(module: str, name: str) -> Any:
+        """Returns a global, or its value if that is a constant.
+
+        Raises:
+            UnsupportedError: It is not on the list.
+        """
+        module = _MODULES.get(module, module)
+        if (module, name) == ("pandas", "NA"):
+            return import_optional("pandas").NA
+        if module == _OFFSETS or (module, name) in _MAKERS:
+            return Global(module, name)
+        raise UnsupportedError(
+            f"they name {printable(module)}.{printable(name)}, which is not read from files; read them with the "
+            "program that wrote the file, if you trust it"
+        )
+
+
+class Offset(NamedTuple):
+    """A date offset of pandas: its class and the arguments of its constructor."""
+
+    name: str
+    arguments: tuple[Any, ...]
+
+    def to_pandas(self) -> Any:
+        """Returns the offset.
+
+        Raises:
+            UnsupportedError: pandas has no such offset, or it takes other arguments.
+        """
+        offsets = import_optional("pandas").offsets
+        made = getattr(offsets, self.name, None) if self.name in offsets.__all__ else None
+        try:
+            return made(*self.arguments)  # type: ignore[misc]
+        except (TypeError, ValueError) as error:
+            raise UnsupportedError(
+                f"the offset {printable(self.name)} of pandas cannot be made: {printable(str(error))}"
+            ) from None
+
+
+class Unfinished:
+    """An object whose state follows in the pickle."""
+
+    def __init__(self, kind: str, value: Any) -> None:
+        self.kind = kind
+        self.value = value
+
+
+def construct(function: Global, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
+    """Makes the value of a call."""
+    if keywords:
+        raise UnsupportedError(f"{function.module}.{function.name} with keywords")
+    if function.module == _OFFSETS:
+        return Offset(function.name, arguments)
+    return _MAKERS[function](*arguments)
+
+
+def build(value: Any, state: Any) -> Any:
+    """Returns a value with its state."""
+    if not isinstance(value, Unfinished):
+        if value == [] and isinstance(state, dict) and not state:
+            return value
+        raise UnsupportedError(f"a {type(value).__name__} with a state")
+    if value.kind == "array":
+        return _array(state)
+    if value.kind == "dtype":
+        return _dtype_with_state(value.value, state)
+    if value.kind == "tzlocal":
+        return import_optional("dateutil.tz").tzlocal()
+    if value.kind == "tzoffset":
+        return _dateutil_offset(state.get("_name"), state.get("_offset"))
+    return _relative_offset(state)
+
+
+# --- NumPy ---
+
+
+def _reconstruct(kind: Any, *_: Any) -> Unfinished:
+    if kind != Global("numpy", "ndarray"):
+        raise UnsupportedError("an array of another class than numpy.ndarray")
+    return Unfinished("array", None)
+
+
+def _dtype(name: Any, *_: Any) -> Unfinished:
+    if not isinstance(name, str) or not _SIMPLE_DTYPE.fullmatch(name):
+        raise UnsupportedError(f"the dtype {printable(repr(name))}")
+    return Unfinished("dtype", name)
+
+
+def _dtype_with_state(name: str, state: Any) -> Dtype:
+    """Returns a dtype: the order of bytes, the members and the unit of time are in its state."""
+    order, subarray, names, fields, size = state[1:6]
+    if subarray is not None:
+        base, shape = subarray
+        found: Dtype = np.dtype((_as_dtype(base), _shape(shape)))
+        return found
+    if names is not None:
+        members = [fields[member] for member in names]
+        return np.dtype(
+            {
+                "names": list(names),
+                "formats": [_as_dtype(member[0]) for member in members],
+                "offsets": [int(member[1]) for member in members],
+                "itemsize": int(size),
+            }
+        )
+    found = np.dtype(name)
+    if found.kind in "mM" and len(state) > 8 and state[8] is not None:
+        unit, count = state[8][1][:2]
+        unit = unit.decode("ascii") if isinstance(unit, bytes) else str(unit)
+        if unit not in ("Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as", "generic"):
+            raise InvalidError("a unit of time that does not exist")
+        if unit != "generic":
+            found = np.dtype(f"{found.kind}8[{int(count)}{unit}]")
+    return found.newbyteorder(order) if order in ("<", ">") else found
+
+
+def _as_dtype(value: Any) -> Dtype:
+    if isinstance(value, Unfinished) and value.kind == "dtype":
+        found: Dtype = np.dtype(value.value)
+        return found
+    if not isinstance(value, np.dtype):
+        raise InvalidError("a dtype is expected")
+    return value
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    if isinstance(value, int):
+        value = (value,)
+    if not isinstance(value, tuple) or len(value) > _MAX_DIMENSIONS:
+        raise InvalidError("a shape is expected")
+    if not all(isinstance(length, int) and length >= 0 for length in value):
+        raise InvalidError("a shape has negative lengths")
+    return value
+
+
+def _array(state: Any) -> Array:
+    _, shape, dtype, fortran, data = state
+    shape, dtype = _shape(shape), _as_dtype(dtype)
+    order = "F" if fortran else "C"
+    if isinstance(data, list):
+        if dtype != np.dtype("O"):
+            raise InvalidError("a list of objects for an array of numbers")
+        found = np.empty(len(data), "O")
+        for index, value in enumerate(data):
+            found[index] = value
+        # Objects are listed row by row, whatever the order in memory was.
+        return _reshaped(found, shape, "C")
+    return _from_bytes(data, dtype, shape, order)
+
+
+def _from_bytes(data: Any, dtype: Dtype, shape: tuple[int, ...], order: str) -> Array:
+    if isinstance(data, str):
+        data = data.encode("latin-1")
+    if not isinstance(data, bytes | bytearray) or dtype.hasobject or dtype.itemsize == 0:
+        raise InvalidError("an array without its bytes")
+    return _reshaped(np.frombuffer(bytes(data), dtype), shape, order)
+
+
+def _reshaped(found: Array, shape: tuple[int, ...], order: str) -> Array:
+    count = 1
+    for length in shape:
+        count *= length
+    if count != found.size:
+        raise InvalidError(f"an array of shape {shape} with {found.size} elements")
+    return found.reshape(shape, order="F" if order == "F" else "C")
+
+
+def _from_buffer(data: Any, dtype: Any, shape: Any, order: Any, *_: Any) -> Array:
+    return _from_bytes(data, _as_dtype(dtype), _shape(shape), str(order))
+
+
+def _scalar(dtype: Any, data: Any = b"") -> Any:
+    found = _as_dtype(dtype)
+    if found.hasobject:
+        raise UnsupportedError("a scalar of objects")
+    return _from_bytes(data, found, (1,), "C")[0]
+
+
+# --- Python ---
+
+
+def _encode(text: Any, encoding: Any = "latin1") -> bytes:
+    if not isinstance(text, str) or encoding not in ("latin1", "latin-1", "utf-8", "utf8", "ascii"):
+        raise UnsupportedError("bytes of an unknown encoding")
+    return text.encode(encoding)
+
+
+def _reconstructor(kind: Any, base: Any, state: Any) -> Any:
+    """A Python object of protocols 0 and 1."""
+    if kind == Global("pandas", "FrozenList") and isinstance(state, list):
+        return list(state)
+    if isinstance(kind, Global) and kind.module == "dateutil" and state is None and kind.name in _DATEUTIL:
+        return Unfinished(kind.name, None)
+    raise UnsupportedError("an object of an unknown class")
+
+
+def _datetime(state: Any, zone: Any = None, *rest: Any) -> Any:
+    if isinstance(state, bytes) and not rest:
+        state = _packed(state, 10)
+        day = (state[0] << 8 | state[1], state[2] & 0x7F, state[3])
+        hour, minute, second = state[4:7]
+        made = datetime.datetime(*day, hour, minute, second, int.from_bytes(state[7:10], "big"))
+        return made.replace(tzinfo=_zone_or_none(zone), fold=state[2] >> 7)
+    raise UnsupportedError("a time in an unknown form")
+
+
+def _date(state: Any, *_: Any) -> datetime.date:
+    state = _packed(state, 4)
+    return datetime.date(state[0] << 8 | state[1], state[2], state[3])
+
+
+def _time(state: Any, zone: Any = None) -> datetime.time:
+    state = _packed(state, 6)
+    fraction = int.from_bytes(state[3:6], "big")
+    return datetime.time(state[0] & 0x7F, state[1], state[2], fraction, _zone_or_none(zone), fold=state[0] >> 7)
+
+
+def _packed(state: Any, size: int) -> bytes:
+    if isinstance(state, str):
+        state = state.encode("latin-1")
+    if not isinstance(state, bytes) or len(state) != size:
+        raise InvalidError("a date or time in an unknown form")
+    return state
+
+
+def _integers(values: tuple[Any, ...]) -> tuple[int, ...]:
+    if not all(isinstance(value, int) for value in values):
+        raise InvalidError("integers are expected")
+    return values
+
+
+def _timedelta(*arguments: Any) -> datetime.timedelta:
+    return datetime.timedelta(*_integers(arguments))
+
+
+def _timezone(offset: Any, name: Any = None) -> datetime.timezone:
+    if not isinstance(offset, datetime.timedelta):
+        raise InvalidError("a duration is expected")
+    if offset == datetime.timedelta(0) and name is None:
+        return datetime.UTC
+    return datetime.timezone(offset) if name is None else datetime.timezone(offset, str(name))
+
+
+def _zone_or_none(zone: Any) -> datetime.tzinfo | None:
+    if zone is not None and not isinstance(zone, datetime.tzinfo):
+        raise InvalidError("a time zone is expected")
+    return zone
+
+
+def _decimal(text: Any, *_: Any) -> decimal.Decimal:
+    if not isinstance(text, str) or len(text) > 1000:
+        raise InvalidError("a decimal number is expected")
+    return decimal.Decimal(text)
+
+
+def _complex(real: Any, imaginary: Any) -> complex:
+    return complex(float(real), float(imaginary))
+
+
+def _set(kind: type) -> Callable[..., Any]:
+    def make(values: Any = ()) -> Any:
+        from hyperchunk.frames.pickles import check_key
+
+        if not isinstance(values, list | tuple):
+            raise InvalidError("a list is expected")
+        return kind(map(check_key, values))
+
+    return make
+
+
+def _bytearray(value: Any = b"", *_: Any) -> bytearray:
+    return bytearray(value if isinstance(value, bytes) else _encode(value))
+
+
+# --- Time zones ---
+
+
+def zone(name: str) -> datetime.tzinfo:
+    """Returns a time zone of the IANA database."""
+    import zoneinfo
+
+    if not _ZONE.fullmatch(name):
+        raise InvalidError(f"the time zone {printable(repr(name))}")
+    try:
+        return zoneinfo.ZoneInfo(name)
+    except zoneinfo.ZoneInfoNotFoundError:
+        raise UnsupportedError(f"the time zone {printable(name)} is not in this machine's database") from None
+
+
+def _getattr(owner: Any, name: Any) -> Any:
+    if owner == Global("zoneinfo", "ZoneInfo") and name == "_unpickle":
+        return Global("zoneinfo", "_unpickle")
+    raise UnsupportedError("an attribute of an object")
+
+
+def _zone_info(name: Any, *_: Any) -> datetime.tzinfo:
+    return zone(str(name))
+
+
+def _pytz(name: Any, *_: Any) -> Any:
+    """A zone of pytz, or the same of the standard library if there is no pytz."""
+    if not isinstance(name, str) or not _ZONE.fullmatch(name):
+        raise InvalidError(f"the time zone {printable(repr(name))}")
+    try:
+        pytz: Any = importlib.import_module("pytz")
+    except ModuleNotFoundError:
+        return zone(name)
+    try:
+        return pytz.timezone(name)
+    except pytz.UnknownTimeZoneError:
+        raise UnsupportedError(f"the time zone {printable(name)} is not in this machine's database") from None
+
+
+def _pytz_utc() -> Any:
+    return _pytz("UTC")
+
+
+def _pytz_fixed(minutes: Any, *_: Any) -> Any:
+    (minutes,) = _integers((minutes,))
+    try:
+        pytz: Any = importlib.import_module("pytz")
+    except ModuleNotFoundError:
+        return _timezone(datetime.timedelta(minutes=minutes))
+    return pytz.FixedOffset(minutes)
+
+
+def _dateutil(kind: Any, name: Any, *_: Any) -> Any:
+    if not isinstance(name, str) or not _ZONE.fullmatch(name):
+        raise UnsupportedError("a time zone of dateutil without a name")
+    return import_optional("dateutil.tz").gettz(name)
+
+
+def _dateutil_utc() -> Any:
+    return import_optional("dateutil.tz").tzutc()
+
+
+def _dateutil_offset(name: Any, offset: Any) -> Any:
+    if isinstance(offset, datetime.timedelta):
+        offset = offset.total_seconds()
+    if not isinstance(offset, int | float) or not (name is None or isinstance(name, str)):
+        raise InvalidError("an offset from UTC is expected")
+    return import_optional("dateutil.tz").tzoffset(name, offset)
+
+
+def _dateutil_object(name: str) -> Callable[..., Any]:
+    def make(*arguments: Any) -> Any:
+        return _dateutil_offset(*arguments) if name == "tzoffset" and arguments else Unfinished(name, None)
+
+    return make
+
+
+#: Classes of dateutil whose objects have a state.
+_DATEUTIL = ("relativedelta", "tzlocal", "tzoffset")
+
+# --- pandas ---
+
+#: Units by pandas' number of them.
+_UNITS = {7: "s", 8: "ms", 9: "us", 10: "ns"}
+
+
+def _timestamp(value: Any, freq: Any = None, zone: Any = None, unit: Any = 10) -> Any:
+    pandas = import_optional("pandas")
+    (value,) = _integers((value,))
+    found = pandas.Timestamp(_counted("M8", value, unit))
+    return found if zone is None else found.tz_localize("UTC").tz_convert(_zone_or_none(zone))
+
+
+def _pandas_timedelta(value: Any, unit: Any = 10) -> Any:
+    (value,) = _integers((value,))
+    return import_optional("pandas").Timedelta(_counted("m8", value, unit))
+
+
+def _counted(kind: str, value: int, unit: Any) -> Any:
+    """Returns a number of pandas' units as a time or a duration."""
+    return np.array(value, "i8").view(f"{kind}[{_UNITS[unit]}]")[()]
+
+
+def _nat(*_: Any) -> Any:
+    return import_optional("pandas").NaT
+
+
+def _period(_: Any, freq: Any, ordinal: Any) -> Any:
+    (ordinal,) = _integers((ordinal,))
+    if not isinstance(freq, Offset):
+        raise InvalidError("a period without its frequency")
+    return import_optional("pandas").Period(ordinal=ordinal, freq=freq.to_pandas())
+
+
+def _interval(left: Any, right: Any, closed: Any = "right") -> Any:
+    return import_optional("pandas").Interval(left, right, str(closed))
+
+
+def _date_offset(*arguments: Any) -> Any:
+    return Unfinished("DateOffset", None) if not arguments else Offset("DateOffset", _integers(arguments))
+
+
+def _relative_offset(state: Any) -> Any:
+    """A `DateOffset` with a calendar's units, or its inner form."""
+    if not isinstance(state, dict):
+        raise InvalidError("an offset without its state")
+    units = {"years", "months", "weeks", "days", "hours", "minutes", "seconds", "microseconds", "nanoseconds"}
+    given = {name: value for name, value in state.items() if name in units and isinstance(value, int)}
+    pandas = import_optional("pandas")
+    return pandas.DateOffset(int(state.get("n", 1)), bool(state.get("normalize", False)), **given)
+
+
+_OFFSETS = "pandas._libs.tslibs.offsets"
+#: Other names of modules, in older and newer versions.
+_MODULES = {
+    "numpy.core.multiarray": "numpy._core.multiarray",
+    "numpy.core.numeric": "numpy._core.numeric",
+    "__builtin__": "builtins",
+    "copy_reg": "copyreg",
+    "pandas._libs.tslib": "pandas._libs.tslibs.nattype",
+    "pandas.tslib": "pandas._libs.tslibs.nattype",
+    "pandas._libs.missing": "pandas",
+    "pandas._libs.interval": "pandas",
+    "pandas._libs.tslibs.period": "pandas",
+    "pandas.tseries.offsets": _OFFSETS,
+    "pandas.core.indexes.frozen": "pandas",
+    "pandas.core.base": "pandas",
+    "dateutil.relativedelta": "dateutil",
+    "dateutil.tz.tz": "dateutil",
+    "dateutil.tz._tzfile": "dateutil",
+}
+
+
+def _uncallable(*_: Any) -> Any:
+    raise UnsupportedError("a class where a function is expected")
+
+
+#: Functions that make the values of calls.
+_MAKERS: dict[tuple[str, str], Callable[..., Any]] = {
+    ("numpy._core.multiarray", "_reconstruct"): _reconstruct,
+    ("numpy._core.multiarray", "scalar"): _scalar,
+    ("numpy._core.numeric", "_frombuffer"): _from_buffer,
+    ("numpy", "ndarray"): _uncallable,
+    ("numpy", "dtype"): _dtype,
+    ("_codecs", "encode"): _encode,
+    ("copyreg", "_reconstructor"): _reconstructor,
+    ("builtins", "object"): _uncallable,
+    ("builtins", "list"): _uncallable,
+    ("builtins", "complex"): _complex,
+    ("builtins", "set"): _set(set),
+    ("builtins", "frozenset"): _set(frozenset),
+    ("builtins", "bytearray"): _bytearray,
+    ("builtins", "getattr"): _getattr,
+    ("datetime", "datetime"): _datetime,
+    ("datetime", "date"): _date,
+    ("datetime", "time"): _time,
+    ("datetime", "timedelta"): _timedelta,
+    ("datetime", "timezone"): _timezone,
+    # The base of a zone, without a value of its own.
+    ("datetime", "tzinfo"): lambda: None,
+    ("decimal", "Decimal"): _decimal,
+    ("zoneinfo", "ZoneInfo"): _uncallable,
+    ("zoneinfo", "_unpickle"): _zone_info,
+    ("pytz", "_p"): _pytz,
+    ("pytz", "_UTC"): _pytz_utc,
+    ("pytz", "FixedOffset"): _pytz_fixed,
+    ("pytz", "_FixedOffset"): _pytz_fixed,
+    ("dateutil", "_unpickle"): _dateutil,
+    ("dateutil", "tzfile"): _uncallable,
+    ("dateutil", "tzutc"): _dateutil_utc,
+    **{("dateutil", name): _dateutil_object(name) for name in _DATEUTIL},
+    ("pandas", "FrozenList"): lambda *_: [],
+    ("pandas", "Period"): _period,
+    ("pandas", "Interval"): _interval,
+    ("pandas", "DateOffset"): _date_offset,
+    ("pandas._libs.tslibs.timestamps", "_unpickle_timestamp"): _timestamp,
+    ("pandas._libs.tslibs.timedeltas", "_timedelta_unpickle"): _pandas_timedelta,
+    ("pandas._libs.tslibs.nattype", "_nat_unpickle"): _nat,
+    ("pandas._libs.tslibs.nattype", "__nat_unpickle"): _nat,
+}

@@ -1,0 +1,200 @@
+"""PyTables: tables with nested columns, enumerations and times, arrays, and rows of any length."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hyperchunk.dtypes import check_enum_dtype, dtype_of
+from hyperchunk.exceptions import InvalidError, UnsupportedError
+from hyperchunk.frames import attributes
+from hyperchunk.frames.model import Field, Source, Unique, Values
+from hyperchunk.frames.pandas_arrays import is_bits
+from hyperchunk.frames.pickles import loads
+from hyperchunk.typing import Array, Dtype
+from hyperchunk.values import Part, Plan
+
+if TYPE_CHECKING:
+    from hyperchunk.dataset import Dataset
+    from hyperchunk.objects import HLObject
+
+#: Maximum number of columns of a table, the nested ones counted one by one.
+_MAX_COLUMNS = 100_000
+
+
+class TableSource(Source):
+    """A table: its columns, nested ones by paths such as ``info/name``."""
+
+    format = "pytables"
+
+    def __init__(self, dataset: Dataset) -> None:
+        self.dataset = dataset
+        if dataset.ndim != 1:
+            raise InvalidError(
+                f"expected rows in one dimension, got the extent {dataset.shape} ({attributes.where(dataset)})"
+            )
+        self.num_rows = len(dataset)
+        self.chunk_rows = dataset.chunks[0] if dataset.chunks else 1
+        self.paths: list[tuple[str, ...]] = []
+        self._descriptions: list[tuple[Any, ...]] = []
+        description = dataset._data.datatype.description
+        self._times = time_plan(description)
+        self._add((), description)
+        unique = Unique()
+        self.fields = [Field(unique.name("/".join(path), ""), "/".join(path)) for path in self.paths]
+
+    def _add(self, path: tuple[str, ...], description: tuple[Any, ...]) -> None:
+        if description[0] == "compound" and not (path and _is_complex(description)):
+            for name, _, member in description[2]:
+                self._add((*path, name.decode("utf-8", "surrogateescape")), member)
+            return
+        if len(self.paths) >= _MAX_COLUMNS:
+            raise InvalidError(f"more than {_MAX_COLUMNS} columns ({attributes.where(self.dataset)})")
+        self.paths.append(path)
+        self._descriptions.append(description)
+
+    def read(self, numbers: Sequence[int], start: int, stop: int) -> list[Values]:
+        members = list(dict.fromkeys(self.paths[number][0] for number in numbers))
+        if not members:
+            return []
+        if self._times is None:
+            rows = np.asarray(self.dataset.fields(members)[start:stop])
+        else:
+            rows = np.asarray(self.dataset._read((slice(start, stop),), self._times))
+        found = []
+        for number in numbers:
+            stored = rows
+            for name in self.paths[number]:
+                stored = stored[name]
+            found.append(self._values(np.ascontiguousarray(stored), number))
+        return found
+
+    def _values(self, stored: Array, number: int) -> Values:
+        return values_of(stored, self._descriptions[number])
+
+
+def values_of(stored: Array, description: tuple[Any, ...]) -> Values:
+    """Returns values by the type that they are stored as: truth values, times in seconds, names of enumerations."""
+    element = description
+    while element[0] == "array":
+        element = element[3]
+    if element[0] == "bitfield" and element[1] == 1:
+        return Values(stored.astype(bool))
+    if element[0] == "time":
+        return Values(seconds(stored))
+    if element[0] == "enum" and stored.ndim == 1:
+        names = check_enum_dtype(stored.dtype)
+        if names and stored.dtype.kind in "iu":
+            return _names(stored, names)
+    return Values(stored)
+
+
+def time_plan(description: tuple[Any, ...]) -> Plan | None:
+    """Returns a plan to read elements as they are stored, if they have times, which NumPy has no dtype for."""
+    if not _has_time(description):
+        return None
+    dtype = _stored_dtype(description)
+    return Plan(description, Part(dtype, dtype, description, None))
+
+
+def _has_time(description: tuple[Any, ...]) -> bool:
+    if description[0] == "compound":
+        return any(_has_time(member) for _, _, member in description[2])
+    if description[0] in ("array", "vlen"):
+        return _has_time(description[3 if description[0] == "array" else 2])
+    return bool(description[0] == "time")
+
+
+def _stored_dtype(description: tuple[Any, ...]) -> Dtype:
+    match description[0]:
+        case "time":
+            return np.dtype(f"{description[2]}i{description[1]}")
+        case "array":
+            return np.dtype((_stored_dtype(description[3]), description[2]))
+        case "compound" if not _is_complex(description):
+            return np.dtype(
+                {
+                    "names": [name.decode("utf-8", "surrogateescape") for name, _, _ in description[2]],
+                    "formats": [_stored_dtype(member) for _, _, member in description[2]],
+                    "offsets": [offset for _, offset, _ in description[2]],
+                    "itemsize": description[1],
+                }
+            )
+        case "vlen" | "vlen-string" | "reference":
+            raise UnsupportedError("cannot read times beside values of variable length")
+    return dtype_of(description)
+
+
+def seconds(stored: Array) -> Array:
+    """Returns times of PyTables in seconds since 1970: of 32 bits as they are; of 64 bits, which hold seconds and
+    microseconds, as floating-point numbers.
+    """
+    if stored.dtype.itemsize != 8:
+        return stored.astype(np.int32)
+    native = stored.astype(np.int64)
+    found: Array = (native >> 32) + (native & 0xFFFFFFFF) * 1e-6
+    return found
+
+
+def _names(stored: Array, names: dict[str, int]) -> Values:
+    """Returns values of an enumeration as categories; a value without a name is missing."""
+    ordered = sorted(names, key=lambda name: names[name])
+    values = np.array([names[name] for name in ordered])
+    places = np.searchsorted(values, stored)
+    places = np.minimum(places, len(values) - 1)
+    codes = np.where(values[places] == stored, places, -1).astype("i4")
+    texts = np.empty(len(ordered), "O")
+    texts[:] = ordered
+    return Values(codes, "category", categories=Values(texts, "text"))
+
+
+def _is_complex(description: tuple[Any, ...]) -> bool:
+    members = description[2]
+    return [name for name, _, _ in members] == [b"r", b"i"] and all(member[0] == "float" for _, _, member in members)
+
+
+def read(found: HLObject) -> Any:
+    """Returns an object of PyTables: an array, or of a `VLArray` a list of its rows: texts, arrays, or objects whose
+    pickles hold nothing but data. Of a group, a dictionary.
+    """
+    from hyperchunk.dataset import Dataset
+    from hyperchunk.group import Group
+
+    if isinstance(found, Group):
+        return dict(found.items())
+    assert isinstance(found, Dataset)
+    if attributes.text(found, "CLASS") == "VLARRAY":
+        if _has_time(found._data.datatype.description):
+            raise UnsupportedError(f"cannot read rows of times of any length ({attributes.where(found)})")
+        return [_row(found, row, number) for number, row in enumerate(np.asarray(found[()], "O"))]
+    description = found._data.datatype.description
+    times = time_plan(description)
+    if times is not None:
+        return values_of(np.asarray(found._read((Ellipsis,), times)), description).data
+    stored = found[()]
+    if is_bits(found):
+        return np.asarray(stored).astype(bool)
+    return stored
+
+
+def _row(dataset: Dataset, row: Any, number: int) -> Any:
+    """Returns a row of a `VLArray`, by the kind of object that it stores."""
+    kind = attributes.text(dataset, "PSEUDOATOM")
+    data = np.asarray(row)
+    if kind is None:
+        return data.astype(bool) if _base_is_bits(dataset) else data
+    if kind == "vlstring":
+        return data.tobytes()
+    if kind == "vlunicode":
+        order = "le" if data.dtype.isnative == (np.little_endian) else "be"
+        return data.tobytes().decode(f"utf-32-{order}", "replace")
+    if kind == "object":
+        return loads(data.tobytes(), f"row {number}, {attributes.where(dataset)}")
+    raise UnsupportedError(f"cannot read rows of the kind {kind!r} ({attributes.where(dataset)})")
+
+
+def _base_is_bits(dataset: Dataset) -> bool:
+    description = dataset._data.datatype.description
+    return bool(description[0] == "vlen" and description[2][0] == "bitfield")
