@@ -69,7 +69,7 @@ def measured(path: Path, name: str, rounds: int) -> tuple[float, float]:
         np.testing.assert_array_equal(theirs[name][...], ours[name][...])
     for number in range(rounds):
         for reader in sorted(openers, reverse=bool(number % 2)):
-            # Opened anew: h5py keeps decoded chunks, up to 8 MiB of them.
+            # Opened for each read: h5py keeps decoded chunks, up to 8 MiB of them.
             with openers[reader](path, "r") as file:
                 dataset = file[name]
                 start = time.process_time()

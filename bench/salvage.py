@@ -4,6 +4,7 @@ bytes in 100 others. `python bench/salvage.py [CORPUS] [SEED]` prints the tables
 
 from __future__ import annotations
 
+import argparse
 import json
 import random
 import subprocess
@@ -68,8 +69,11 @@ def table(name: str, told: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    corpus = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT.parent / "shared" / "corpus"
-    seed = int(sys.argv[2]) if len(sys.argv) > 2 else 1
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("corpus", type=Path, nargs="?", default=ROOT.parent / "shared" / "corpus")
+    parser.add_argument("seed", type=int, nargs="?", default=1)
+    options = parser.parse_args()
+    corpus, seed = options.corpus, options.seed
     files = choose(corpus, seed)
     with ThreadPoolExecutor() as pool:
         cutting = pool.submit(run, files[:FILES], seed, CUTS, 0)

@@ -37,6 +37,8 @@ class _Planned(NamedTuple):
 
     def finish(self) -> Values:
         out = self.plan.finish(self.dataset._opened.need(), self.out)
+        if self.selection.after is not None:
+            out = self.selection.after.apply(out)
         return out if out.ndim or self.whole else out[()]
 
 
@@ -51,7 +53,7 @@ def _plan(dataset: Dataset, index: Index) -> _Planned | None:
         return None
     selection = selections.everything(dims) if whole else selections.select(dims, args)
     plan = dataset._reading()
-    return _Planned(dataset, selection, plan, plan.empty(selection.array_shape), whole and args != ())
+    return _Planned(dataset, selection, plan, plan.empty(selection.read_shape), whole and args != ())
 
 
 def _is_plain(arg: object) -> bool:

@@ -213,7 +213,7 @@ def read(dataset: Dataset, selection: Index, device: int) -> CudaArray:
     if any(arg is None for arg in args):
         raise TypeError("Indexing with None (or np.newaxis) is not supported")
     whole = args == () or (len(args) == 1 and args[0] is Ellipsis)
-    chosen = selections.everything(dims) if whole else selections.select(dims, args)
+    chosen = selections.everything(dims) if whole else selections.select_in_order(dims, args)
     dtype, inner = _dtype(dataset)
     conversion = _conversion(data.datatype.description, np.dtype((dtype, inner)) if inner else dtype)
     shape = (*chosen.array_shape, *inner)

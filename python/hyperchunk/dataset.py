@@ -15,6 +15,7 @@ from hyperchunk._printable import printable
 from hyperchunk.dimensions import DimensionManager
 from hyperchunk.dtypes import Empty, check_string_dtype
 from hyperchunk.exceptions import InvalidError, ObjectNotFoundError, also
+from hyperchunk.indexing import Indexer
 from hyperchunk.likeness import DatasetID, class_of_h5py
 from hyperchunk.objects import AnyObject, HLObject, Opened, read_only, refusal, resolve_region
 from hyperchunk.queries import BoxLike, Query, Zones
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from hyperchunk.arrow.table import Table
     from hyperchunk.cuda import CudaArray
     from hyperchunk.following import Follower
+    from hyperchunk.training import Batches
 
 _FILTERS = {1: "gzip", 2: "shuffle", 3: "fletcher32", 4: "szip", 6: "scaleoffset", 32000: "lzf"}
 _COMPRESSIONS = ("gzip", "lzf", "szip")
@@ -286,6 +288,45 @@ class Dataset(HLObject):
             out = plan.resolve(self._opened.need(), out)
         return out if out.ndim else out[()]
 
+    @property
+    def oindex(self) -> Indexer:
+        """Reads by several lists, each for its own dimension: ``oindex[[5, 1], :, [0, 2]]`` has every combination.
+
+        Example:
+            >>> with hyperchunk.open("a.h5", "w") as file:
+            ...     file["x"] = numpy.arange(12).reshape(3, 4)
+            ...     file["x"].oindex[[2, 0], [3, 3, 1]].tolist()
+            [[11, 11, 9], [3, 3, 1]]
+        """
+        return Indexer(self, "oindex")
+
+    @property
+    def vindex(self) -> Indexer:
+        """Reads by several lists, element by element: ``vindex[[5, 1], :, [0, 2]]`` has the points (5, 0) and (1, 2).
+        The lists' dimensions come first.
+
+        Example:
+            >>> with hyperchunk.open("a.h5", "w") as file:
+            ...     file["x"] = numpy.arange(12).reshape(3, 4)
+            ...     file["x"].vindex[[2, 0], [3, 1]].tolist()
+            [11, 1]
+        """
+        return Indexer(self, "vindex")
+
+    def _read_by(self, args: Args, way: str) -> Values:
+        """Reads by an index in which several lists have another meaning."""
+        if any(arg is None or isinstance(arg, str | RegionReference) for arg in args):
+            raise TypeError(f"{way} takes integers, slices, lists and masks")
+        data, dims = self._data, self._dims
+        if not dims:
+            return self[args]
+        out = self._read_into_new(data, selections.select(dims, args, way), self._reading())
+        return out if out.ndim else out[()]
+
+    def _write_by(self, args: Args, values: npt.ArrayLike, way: str) -> None:
+        """Writes by an index in which several lists have another meaning."""
+        read_only()
+
     def _read_any(self, data: AnyDataset, args: Args, plan: Plan | None) -> Values:
         """Reads by an index that has more than slices and integers."""
         if any(arg is None for arg in args):
@@ -312,10 +353,11 @@ class Dataset(HLObject):
         return out if out.ndim or (whole and args != ()) else out[()]
 
     def _read_into_new(self, data: AnyDataset, selection: Selection, plan: Plan) -> Array:
-        out = plan.empty(selection.array_shape)
+        out = plan.empty(selection.read_shape)
         if out.size:
             data.read(selection.choice, plan.conversion, out)
-        return plan.finish(self._opened.need(), out)
+        found = plan.finish(self._opened.need(), out)
+        return found if selection.after is None else selection.after.apply(found)
 
     def _read_region(self, data: AnyDataset, reference: RegionReference, plan: Plan) -> Array | Empty:
         dataset, selection = resolve_region(self._opened, reference)
@@ -361,7 +403,12 @@ class Dataset(HLObject):
             dest_sel = (dest_sel,)
         target = selections.everything(dest.shape) if dest_sel is None else selections.select(dest.shape, dest_sel)
         shape = selections.broadcast_shape(source.array_shape, target)
-        if dest_sel is None and plan.resolve is None and _product(source.array_shape) == dest.size:
+        if (
+            dest_sel is None
+            and plan.resolve is None
+            and source.after is None
+            and _product(source.array_shape) == dest.size
+        ):
             data.read(source.choice, plan.conversion, dest)
             return
         found = self._read_into_new(data, source, plan)
@@ -403,6 +450,45 @@ class Dataset(HLObject):
         from hyperchunk.batches import read_slices
 
         return read_slices(self, indices)
+
+    def batches(
+        self,
+        size: int,
+        *,
+        shuffle: int | None = None,
+        axis: int = 0,
+        drop_last: bool = False,
+        window: int | None = None,
+    ) -> Batches:
+        """Returns the rows in batches, for training. Each iteration is an epoch, which has each row once and reads each
+        chunk once; while you use a batch, the next rows are read in the background.
+
+        The shuffling is approximate, so that no chunk is read twice: chunks come in a random order, and rows are
+        shuffled within a window of some chunks. Any chunk may be anywhere, but rows of one chunk stay within one window
+        of each other. A `window` as long as the dataset shuffles perfectly. Rows that are sorted by class in the file
+        need a window that covers several classes.
+
+        Args:
+            size: Number of rows in a batch.
+            shuffle: Seed; None keeps the file's order. The order depends on the seed and on the number of the epoch.
+            axis: Dimension of the rows.
+            drop_last: Leaves out a last batch of fewer rows.
+            window: Number of rows to shuffle together, rounded up to whole chunks; by default, 64 MiB of them. Two or
+                three windows are in memory at a time.
+
+        Raises:
+            TypeError: The dataset has no dimensions.
+            ValueError: `size`, `axis` or `window` is out of range.
+
+        Example:
+            >>> with hyperchunk.open("a.h5", "w") as file:
+            ...     file["x"] = numpy.arange(5)
+            ...     [batch.tolist() for batch in file["x"].batches(2)]
+            [[0, 1], [2, 3], [4]]
+        """
+        from hyperchunk.training import Batches
+
+        return Batches(self, size, shuffle, axis, drop_last=drop_last, window=window)
 
     def read_future(self, index: Index = ...) -> Future[Values]:
         """Reads ``dataset[index]`` in the background.

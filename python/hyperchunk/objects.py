@@ -317,11 +317,11 @@ class RegionProxy:
 
     def __getitem__(self, args: Index) -> RegionReference:
         from hyperchunk.dataset import Dataset
-        from hyperchunk.selections import select
+        from hyperchunk.selections import select_in_order
 
         if not isinstance(self._owner, Dataset):
             raise TypeError("Region references can only be made to datasets")
-        selection = select(self._owner.shape or (), args if isinstance(args, tuple) else (args,))
+        selection = select_in_order(self._owner.shape or (), args if isinstance(args, tuple) else (args,))
         return RegionReference(REGION1, self._owner.ref._raw, selection)
 
     def shape(self, ref: RegionReference) -> tuple[int, ...] | None:

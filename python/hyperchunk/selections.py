@@ -1,4 +1,4 @@
-"""Selections made from indices, by h5py's rules and with its error messages."""
+"""Selections made from indices: by h5py's rules and with its error messages, or by NumPy's where h5py refuses."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from hyperchunk import _core
+from hyperchunk.indexing import Rearrangement, is_list, is_several, pointwise
 from hyperchunk.typing import Array, IndexItem, Shape
 
 #: Index of a dataset as a tuple, one item for each dimension, or less.
@@ -77,11 +78,34 @@ class Selection(NamedTuple):
     scalar: tuple[bool, ...] = ()
     #: Start, stride, count and block of each dimension; None if these do not describe the selection.
     axes: tuple[tuple[int, int, int, int], ...] | None = None
+    #: The way from the elements that are read, in the file's order, to the array; None if they are the same.
+    after: Rearrangement | None = None
 
     @property
     def is_null(self) -> bool:
         """True for an empty selection of a scalar, which has no shape and no array."""
         return self.shape is None
+
+    @property
+    def read_shape(self) -> Shape:
+        """Shape of the array that is read, in the file's order."""
+        return self.array_shape if self.after is None else self.after.shape
+
+    def stored(self, array: Array, inner: Shape = ()) -> Array:
+        """Returns the array to write for values of this selection; `inner` has the dimensions of an element.
+
+        Raises:
+            TypeError: The values cannot be broadcast to the selection.
+        """
+        outer = array.shape[: array.ndim - len(inner)]
+        rank = len(self.array_shape)
+        while len(outer) > rank and outer[0] == 1:
+            outer = outer[1:]
+        try:
+            whole = np.broadcast_to(array.reshape((1,) * (rank - len(outer)) + outer + inner), self.array_shape + inner)
+        except ValueError:
+            raise TypeError(f"Can't broadcast {outer} -> {self.array_shape}") from None
+        return whole if self.after is None else self.after.undo(whole)
 
 
 def slab(dims: Shape, args: Args) -> tuple[list[int], Shape] | None:
@@ -112,8 +136,35 @@ def slab(dims: Shape, args: Args) -> tuple[list[int], Shape] | None:
     return plain, tuple(shape)
 
 
-def select(dims: Shape, args: Args) -> Selection:
-    """Returns the selection of an index."""
+def select_in_order(dims: Shape, args: Args) -> Selection:
+    """Returns the selection of an index that has each element once and in the file's order, as files store it.
+
+    Raises:
+        TypeError: The index reverses, repeats or rearranges elements.
+    """
+    found = select(dims, args)
+    if found.after is not None:
+        raise TypeError("Indexing elements must be in increasing order, and in one list or mask")
+    return found
+
+
+def select(dims: Shape, args: Args, way: str = "", *, exact: bool = False) -> Selection:
+    """Returns the selection of an index.
+
+    Args:
+        dims: Extent of the dataset.
+        args: The index.
+        way: Meaning of several lists: ``"oindex"`` combines each with each, ``"vindex"`` element by element with their
+            dimensions first, and ``""`` as NumPy.
+        exact: Selects no element beyond the index, for writing.
+    """
+    if way == "vindex" or (not way and is_several(args)):
+        if way and not any(is_list(arg) for arg in args):
+            return select(dims, args, exact=exact)
+        if not (
+            len(args) == 1 and isinstance(args[0], np.ndarray) and args[0].dtype.kind == "b" and args[0].shape == dims
+        ):
+            return pointwise(dims, args, front=way == "vindex", exact=exact)
     if len(args) == 1 and isinstance(args[0], np.ndarray) and args[0].dtype.kind == "b":
         mask = args[0]
         if mask.shape == dims:
@@ -142,16 +193,21 @@ def _axes(dims: Shape, args: Args) -> Selection:
     axes: list[tuple[int, int, int, int] | bytes] = []
     counts: list[int] = []
     scalar: list[bool] = []
-    has_list = False
+    lists = 0
+    #: Items of the index that makes the array from the elements in the file's order.
+    order: list[slice | Array] = []
     for arg, length in _each_dimension(dims, args):
         is_scalar = False
+        places: slice | Array = slice(None)
         if arg is None:
             axes.append((0, 1, length, 1))
             counts.append(length)
         elif isinstance(arg, slice):
             start, step, count = _slice(arg, length)
-            axes.append((start, step, count, 1))
+            axes.append((start, abs(step), count, 1))
             counts.append(count)
+            if step < 0:
+                places = slice(None, None, -1)
         elif (index := _index(arg, length)) is not None:
             axes.append((index, 1, 1, 1))
             counts.append(1)
@@ -160,18 +216,33 @@ def _axes(dims: Shape, args: Args) -> Selection:
             axes.append(arg.indices(length))
             counts.append(axes[-1][2] * axes[-1][3])
         else:
-            indices = _indices(arg, length)
-            if has_list:
-                raise TypeError("Only one indexing vector or array is currently allowed for fancy indexing")
-            has_list = True
-            indices = _checked(indices, length)
+            indices = _checked(_indices(arg, length), length)
+            lists += 1
+            if (indices[1:] <= indices[:-1]).any():
+                indices, places = np.unique(indices, return_inverse=True)
             axes.append(indices.astype(np.uint64).tobytes())
             counts.append(len(indices))
         scalar.append(is_scalar)
+        if not is_scalar:
+            order.append(places)
     shape = tuple(counts)
-    array_shape = tuple(count for count, gone in zip(counts, scalar, strict=True) if not gone)
-    patterns = None if has_list else tuple(axis for axis in axes if not isinstance(axis, bytes))
-    return Selection(_core.Choice.axes(axes), shape, array_shape, not has_list, tuple(scalar), patterns)
+    read = tuple(count for count, gone in zip(counts, scalar, strict=True) if not gone)
+    patterns = None if lists else tuple(axis for axis in axes if not isinstance(axis, bytes))
+    choice = _core.Choice.axes(axes)
+    if all(isinstance(places, slice) and places.step is None for places in order):
+        return Selection(choice, shape, read, not lists, tuple(scalar), patterns)
+    final = tuple(
+        count if isinstance(places, slice) else len(places) for count, places in zip(read, order, strict=True)
+    )
+    return Selection(choice, shape, final, False, tuple(scalar), None, Rearrangement(read, _mesh(read, order)))
+
+
+def _mesh(shape: Shape, order: list[slice | Array]) -> tuple[slice | Array, ...]:
+    """Returns an index of NumPy that applies each item to its dimension, also if several are lists."""
+    if sum(isinstance(places, np.ndarray) for places in order) < 2:
+        return tuple(order)
+    lines = [np.arange(length)[places] for length, places in zip(shape, order, strict=True)]
+    return np.ix_(*lines)
 
 
 def _each_dimension(dims: Shape, args: Args) -> list[tuple[IndexItem | None, int]]:
@@ -189,12 +260,11 @@ def _each_dimension(dims: Shape, args: Args) -> list[tuple[IndexItem | None, int
 
 
 def _slice(arg: slice, length: int) -> tuple[int, int, int]:
-    start, stop, step = arg.indices(length)
-    if step < 1:
-        raise ValueError(f"Step must be >= 1 (got {step})")
-    if stop < start:
+    """Returns the lowest index, the step and the number of a slice; a negative step is one downwards."""
+    found = range(*arg.indices(length))
+    if not found:
         return 0, 1, 0
-    return start, step, 1 + (stop - start - 1) // step
+    return min(found[0], found[-1]), found.step, len(found)
 
 
 def _index(arg: object, length: int) -> int | None:
@@ -237,8 +307,6 @@ def _checked(indices: Array, length: int) -> Array:
     if (indices < 0).any() or (indices >= length).any():
         where = "empty dimension" if length == 0 else f"(0-{length - 1})"
         raise IndexError(f"Fancy indexing out of range for {where}")
-    if (indices[1:] <= indices[:-1]).any():
-        raise TypeError("Indexing elements must be in increasing order")
     return indices
 
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from hyperchunk.datatype import Datatype
 from hyperchunk.dtypes import Description
 from hyperchunk.objects import encode
-from hyperchunk.selections import Args, Selection, everything, select
+from hyperchunk.selections import Args, Selection, everything, select_in_order
 from hyperchunk.typing import Index, PathLike, Shape, ShapeLike
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class VirtualSource:
         part.path, part.name, part.dtype, part.maxshape = self.path, self.name, self.dtype, self.maxshape
         part._dims = self._dims
         part._args = args if isinstance(args, tuple) else (args,)
-        part._selection = select(self._dims, part._args)
+        part._selection = select_in_order(self._dims, part._args)
         return part
 
     def _region(self) -> Description:
@@ -122,7 +122,7 @@ class VirtualLayout:
 
     def __setitem__(self, args: Index, source: VirtualSource) -> None:
         args = args if isinstance(args, tuple) else (args,)
-        chosen = select(self.shape, args)
+        chosen = select_in_order(self.shape, args)
         target, taken = _region(chosen, self.shape, args), source._region()
         if not _endless(target) and math.prod(chosen.shape) != math.prod(source.shape):
             raise ValueError(

@@ -1,6 +1,7 @@
 """The xarray engine ``"hyperchunk"``: lazy variables, groups, CF decoding by xarray, chunks as in the file.
 
-xarray finds it through the entry point of the package; nothing here needs to be imported.
+xarray finds it through the entry point of the package, and imports it at the first file that it opens. That import also
+registers ``ds.hyperchunk``, which writes; a program that opens no file imports this module itself.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from xarray.coding.strings import create_vlen_dtype
 from xarray.core import indexing
 from xarray.core.utils import FrozenDict, close_on_error
 
-from hyperchunk import netcdf
+from hyperchunk import netcdf, xarray_writer
 from hyperchunk.dtypes import check_string_dtype
 from hyperchunk.exceptions import ReadError
 from hyperchunk.file import File, is_hdf5
@@ -274,5 +275,7 @@ def _open(
         options["storage_options"] = storage_options
     return File(filename_or_obj, "r", **options), source
 
+
+xarray_writer.register()
 
 __all__ = ["HyperchunkArray", "HyperchunkBackendEntrypoint", "HyperchunkStore"]

@@ -149,10 +149,13 @@ def same(theirs: Any, ours: Any) -> bool:
 @pytest.mark.parametrize(("name", "index"), [(name, index) for name, indices in CASES.items() for index in indices])
 def test_an_index(files: tuple[Any, Any], name: str, index: Any) -> None:
     theirs, ours = (outcome(file[name], index) for file in files)
-    if isinstance(theirs, Exception):
-        assert isinstance(ours, type(theirs)), (theirs, ours)
-    else:
+    if not isinstance(theirs, Exception):
         assert same(theirs, ours), (theirs, ours)
+    elif not isinstance(ours, Exception):
+        # Where h5py refuses an index, its meaning is NumPy's.
+        assert same(files[0][name][()][index], ours), (theirs, ours)
+    else:
+        assert isinstance(ours, type(theirs)), (theirs, ours)
 
 
 BLOCKS = [

@@ -307,7 +307,12 @@ class StoredDataset:
             self._core.write_slab(self._number, slab[0], _flat(array))
             return
         whole = args == () or (len(args) == 1 and args[0] is Ellipsis)
-        selection = selections.everything(dims) if whole else selections.select(dims, args)
+        selection = selections.everything(dims) if whole else selections.select(dims, args, exact=True)
+        if not selection.simple:
+            array = selection.stored(array, inner)
+            if array.size:
+                self._core.write(self._number, selection.choice, _flat(array))
+            return
         wanted = int(np.prod(selection.shape, dtype=np.int64))
         shape = selections.broadcast_shape(outer, selection)
         if wanted == 0:

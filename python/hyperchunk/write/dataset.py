@@ -129,17 +129,29 @@ class WritableDataset(WritableObject, Dataset):
         if slab is not None and slab[1] == made.shape:
             data.write_slab(slab[0], made.memory_type, elements.flat(made.array))
             return
-        selection = self._chosen(dims, args)
+        self._write_chosen(self._chosen(dims, args), made)
+
+    def _write_by(self, args: Args, values: npt.ArrayLike, way: str) -> None:
+        dims = self._out.shape
+        if not dims:
+            self[args] = values
+            return
+        selection = selections.select(dims, args, way, exact=True)
+        self._write_chosen(selection, self._ready(elements.as_array(values, self._reading().dtype)))
+
+    def _write_chosen(self, selection: Selection, made: elements.Ready) -> None:
+        data = self._out
+        dims = data.shape or ()
+        if not selection.simple:
+            whole = selection.stored(made.array, made.array.shape[len(made.shape) :])
+            if whole.size:
+                data.write(selection.choice, made.memory_type, elements.flat(whole))
+            return
         wanted = 1
         for length in selection.shape:
             wanted *= length
         if wanted == 0:
             selections.broadcast_shape(made.shape, selection)
-            return
-        if made.shape == () and not selection.simple:
-            # A scalar fills any selection.
-            spread = np.broadcast_to(made.array, selection.shape + made.array.shape)
-            data.write(selection.choice, made.memory_type, elements.flat(spread))
             return
         have = int(np.prod(made.shape, dtype=np.int64))
         shape = selections.broadcast_shape(made.shape, selection)
@@ -148,7 +160,7 @@ class WritableDataset(WritableObject, Dataset):
             return
         inner = made.array.shape[len(made.shape) :]
         source = made.array.reshape(shape + inner)
-        if wanted * source.dtype.itemsize <= _BROADCAST_BYTES or not selection.simple or not dims:
+        if wanted * source.dtype.itemsize <= _BROADCAST_BYTES or not dims:
             spread = np.broadcast_to(source, selection.shape + inner)
             data.write(selection.choice, made.memory_type, elements.flat(spread))
             return
@@ -185,7 +197,7 @@ class WritableDataset(WritableObject, Dataset):
         whole = args == () or (len(args) == 1 and args[0] is Ellipsis)
         if dims == () and not whole:
             raise ValueError("Illegal slicing argument for scalar dataspace")
-        return selections.everything(dims) if whole else selections.select(dims, args)
+        return selections.everything(dims) if whole else selections.select(dims, args, exact=True)
 
     def _write_fields(self, names: list[str], args: Args, values: object, *, whole: bool = False) -> None:
         """Changes some members of elements, and leaves the others unchanged."""

@@ -126,7 +126,8 @@ def test_exception_undoes_everything(path: Path, first: bool) -> None:
                 file["later"] = np.arange(100_000)
             else:
                 change(file)
-        assert sha(path) == digest
+        # Free space of earlier commits is written at once.
+        assert first or sha(path) == digest
         assert path.stat().st_size == size
         assert contents_unlocked(path) == before
         assert sorted(file) == before["links"]

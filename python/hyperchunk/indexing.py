@@ -1,0 +1,266 @@
+"""NumPy's indexing beyond h5py's: several lists and masks, in one read.
+
+A selection of a file has each element once, in the file's order. A :class:`Rearrangement` makes NumPy's result from it:
+repeated, in another order, or with other dimensions.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from hyperchunk import _core
+from hyperchunk.exceptions import InvalidError, also
+from hyperchunk.typing import Array, Index, Shape, Values
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from hyperchunk.dataset import Dataset
+    from hyperchunk.selections import Args, Selection
+
+#: A product of indices is read whole if it has at most this many times the selected points.
+_PRODUCT = 4
+
+
+class Rearrangement(NamedTuple):
+    """The way from the elements that were read to the result of an index."""
+
+    #: Shape of the array that is read.
+    shape: Shape
+    #: NumPy index that makes the result from it.
+    items: tuple[Any, ...]
+    #: Dimensions of the lists: their number, their place after the indexing, and their place in the result.
+    move: tuple[int, int, int] = (0, 0, 0)
+
+    def apply(self, read: Array) -> Array:
+        """Returns the result of an array that was read; both have the dataset's inner dimensions at the end."""
+        count, source, target = self.move
+        found = read[self.items]
+        if source != target:
+            found = np.moveaxis(found, [*range(source, source + count)], [*range(target, target + count)])
+        return np.ascontiguousarray(found).reshape(found.shape)
+
+    def undo(self, values: Array) -> Array:
+        """Returns the array to write for values in the shape of the result; of a repeated element, the last counts."""
+        count, source, target = self.move
+        if source != target:
+            values = np.moveaxis(values, [*range(target, target + count)], [*range(source, source + count)])
+        inner = values.ndim - self._rank()
+        stored = np.zeros(self.shape + values.shape[values.ndim - inner :], values.dtype)
+        stored[self.items] = values
+        return stored
+
+    def _rank(self) -> int:
+        probe = np.broadcast_to(np.empty((), np.bool_), self.shape)
+        return int(probe[self.items].ndim)
+
+
+def is_list(arg: object) -> bool:
+    """True if an item of an index is a list of indices or a mask, with one dimension or more."""
+    return np.ndim(arg) > 0 if isinstance(arg, np.ndarray | list | tuple | range) else False
+
+
+def is_several(args: Args) -> bool:
+    """True if an index has several lists, or one of several dimensions: NumPy's meaning then applies."""
+    lists = [arg for arg in args if is_list(arg)]
+    return len(lists) > 1 or any(np.ndim(arg) > 1 for arg in lists)
+
+
+def pointwise(dims: Shape, args: Args, *, front: bool, exact: bool) -> Selection:
+    """Selects by several lists that are broadcast together, as NumPy does.
+
+    Args:
+        dims: Extent of the dataset.
+        args: The index.
+        front: Puts the lists' dimensions first, as `vindex` does; otherwise at NumPy's place.
+        exact: Selects no element beyond the index, for writing.
+    """
+    from hyperchunk.selections import MultiBlockSlice, Selection, _each_dimension, _index, _slice
+
+    parts: list[Array | tuple[int, int, int, int]] = []
+    steps: list[slice] = []
+    for axis, (arg, length) in enumerate(_each_dimension(dims, _split_masks(dims, args))):
+        if isinstance(arg, MultiBlockSlice):
+            parts.append(arg.indices(length))
+            steps.append(slice(None))
+        elif arg is None or isinstance(arg, slice):
+            start, step, count = (0, 1, length) if arg is None else _slice(arg, length)
+            parts.append((start, abs(step), count, 1))
+            steps.append(slice(None, None, 1 if step > 0 else -1))
+        elif is_list(arg):
+            parts.append(_bounded(np.asarray(arg), axis, length))
+            steps.append(slice(None))
+        else:
+            index = _index(arg, length)
+            if index is None:
+                raise TypeError(f"Selection can't process {arg!r}")
+            parts.append(np.array(index, np.int64))
+            steps.append(slice(None))
+    at = [place for place, part in enumerate(parts) if isinstance(part, np.ndarray)]
+    lists = [part for part in parts if isinstance(part, np.ndarray)]
+    try:
+        points = np.broadcast_arrays(*lists)
+    except ValueError:
+        shapes = " ".join(str(part.shape) for part in lists if part.ndim)
+        words = f"shape mismatch: indexing arrays could not be broadcast together with shapes {shapes}"
+        raise also(also(InvalidError(words), IndexError), TypeError) from None
+    shape, patterns = points[0].shape, [part for part in parts if not isinstance(part, np.ndarray)]
+    counts = tuple(count * block for _, _, count, block in patterns)
+    turned = tuple(steps[place] for place in range(len(parts)) if place not in at)
+    place = at[0] if at[-1] - at[0] == len(at) - 1 and not front else 0
+    final = (*counts[:place], *shape, *counts[place:])
+    flat = [part.ravel() for part in points]
+    unique, inverse = _unique(flat, [dims[axis] for axis in at])
+    places = inverse.reshape(shape)
+    move = (len(shape), 0, place)
+    if not exact and unique.shape[1]:
+        found = _product(parts, at, unique, places, counts, turned, move, final)
+        if found is not None:
+            return found
+    each = int(np.prod(counts, dtype=np.int64))
+    coordinates = np.empty((unique.shape[1], each, len(dims)), np.uint64)
+    grid = np.indices(counts, np.uint64).reshape(len(counts), -1) if counts else np.empty((0, 1), np.uint64)
+    order = iter(zip(patterns, grid, strict=True))
+    for axis, part in enumerate(parts):
+        if isinstance(part, np.ndarray):
+            coordinates[:, :, axis] = unique[at.index(axis)][:, None]
+        else:
+            (start, stride, _, block), line = next(order)
+            coordinates[:, :, axis] = (
+                np.uint64(start) + line // np.uint64(block) * np.uint64(stride) + line % np.uint64(block)
+            )
+    choice = _core.Choice.points(len(dims), coordinates.tobytes())
+    read = (unique.shape[1], *counts)
+    return Selection(
+        choice, (unique.shape[1] * each,), final, False, after=Rearrangement(read, (places, *turned), move)
+    )
+
+
+def _product(
+    parts: list[Array | tuple[int, int, int, int]],
+    at: list[int],
+    unique: Array,
+    places: Array,
+    counts: Shape,
+    turned: tuple[slice, ...],
+    move: tuple[int, int, int],
+    final: Shape,
+) -> Selection | None:
+    """Selects all combinations of the lists' indices; None if these are many more than the points."""
+    from hyperchunk.selections import Selection
+
+    lines = [np.unique(line, return_inverse=True) for line in unique]
+    size = 1
+    for line, _ in lines:
+        size *= len(line)
+    if size > _PRODUCT * unique.shape[1]:
+        return None
+    axes: list[tuple[int, int, int, int] | bytes] = []
+    shape: list[int] = []
+    for axis, part in enumerate(parts):
+        if isinstance(part, np.ndarray):
+            line = lines[at.index(axis)][0]
+            axes.append(line.astype(np.uint64).tobytes())
+            shape.append(len(line))
+        else:
+            axes.append(part)
+            shape.append(part[2] * part[3])
+    rest = iter(turned)
+    index = tuple(lines[at.index(axis)][1][places] if axis in at else next(rest) for axis in range(len(parts)))
+    # NumPy puts the lists' dimensions first if slices separate them.
+    count, _, target = move
+    after = Rearrangement(tuple(shape), index, (count, at[0] if at[-1] - at[0] == len(at) - 1 else 0, target))
+    return Selection(_core.Choice.axes(axes), tuple(shape), final, False, after=after)
+
+
+def _unique(lists: list[Array], dims: list[int]) -> tuple[Array, Array]:
+    """Returns the different points of lists of indices in the file's order, a row for each list, and their numbers."""
+    if len(lists) == 1:
+        line, inverse = np.unique(lists[0], return_inverse=True)
+        return line[None], inverse
+    try:
+        numbers = np.ravel_multi_index(tuple(lists), tuple(dims)) if lists[0].size else np.empty(0, np.intp)
+    except ValueError:
+        # The extent has more elements than a number of 64 bits counts.
+        rows, inverse = np.unique(np.stack(lists, axis=1), axis=0, return_inverse=True)
+        return rows.T, inverse
+    line, inverse = np.unique(numbers, return_inverse=True)
+    if not line.size:
+        return np.empty((len(lists), 0), np.int64), inverse
+    return np.stack(np.unravel_index(line, tuple(dims))), inverse
+
+
+def _split_masks(dims: Shape, args: Args) -> Args:
+    """Replaces masks by the indices of their true elements."""
+    used = sum(_axes_of(arg) for arg in args if arg is not Ellipsis)
+    if used > len(dims):
+        words = f"too many indices for array: array is {len(dims)}-dimensional, but {used} were indexed"
+        raise also(also(InvalidError(words), IndexError), TypeError)
+    found: list[Any] = []
+    axis = 0
+    for arg in args:
+        if arg is Ellipsis:
+            axis += len(dims) - used
+            found.append(arg)
+            continue
+        width = _axes_of(arg)
+        if is_list(arg) and np.asarray(arg).dtype.kind == "b":
+            mask = np.asarray(arg)
+            for place, (have, length) in enumerate(zip(mask.shape, dims[axis:], strict=False)):
+                if have != length:
+                    words = (
+                        f"boolean index did not match indexed array along axis {axis + place}; size of axis is "
+                        f"{length} but size of corresponding boolean axis is {have}"
+                    )
+                    raise also(also(InvalidError(words), IndexError), TypeError)
+            found += mask.nonzero()
+        else:
+            found.append(arg)
+        axis += width
+    return tuple(found)
+
+
+def _axes_of(arg: object) -> int:
+    """Returns the number of dimensions that an item of an index takes."""
+    if is_list(arg) and (mask := np.asarray(arg)).dtype.kind == "b":
+        return mask.ndim
+    return 1
+
+
+def _bounded(indices: Array, axis: int, length: int) -> Array:
+    """Checks indices, and counts negative ones from the end."""
+    if indices.size == 0 and indices.dtype.kind == "f":
+        # NumPy makes an empty list an array of floats.
+        indices = indices.astype(np.int64)
+    if indices.dtype.kind not in "iu":
+        words = "arrays used as indices must be of integer (or boolean) type"
+        raise also(also(InvalidError(words), IndexError), TypeError)
+    if indices.size:
+        wrong = (indices >= length) if indices.dtype.kind == "u" else (indices >= length) | (indices < -length)
+        if wrong.any():
+            words = f"index {indices[wrong].flat[0]} is out of bounds for axis {axis} with size {length}"
+            raise also(InvalidError(words), IndexError)
+    indices = indices.astype(np.int64)
+    return np.where(indices < 0, indices + length, indices)
+
+
+class Indexer:
+    """Access by an index with another meaning of several lists: made by ``dataset.oindex`` and ``dataset.vindex``."""
+
+    def __init__(self, dataset: Dataset, way: str) -> None:
+        self._dataset = dataset
+        self._way = way
+
+    def __getitem__(self, args: Index) -> Values:
+        return self._dataset._read_by(args if isinstance(args, tuple) else (args,), self._way)
+
+    def __setitem__(self, args: Index, values: npt.ArrayLike) -> None:
+        self._dataset._write_by(args if isinstance(args, tuple) else (args,), values, self._way)
+
+    def __repr__(self) -> str:
+        return f"<{self._way} of {self._dataset!r}>"
+
+
+__all__ = ["Indexer", "Rearrangement"]

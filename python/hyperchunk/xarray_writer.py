@@ -1,0 +1,568 @@
+"""Writing of xarray's datasets as netCDF-4 files: ``ds.hyperchunk.to_netcdf(path)``.
+
+xarray encodes by the CF conventions; the variables are planned, and only a complete plan is written, so that what
+cannot be written is an error before a file is made. Source of the form: *NetCDF-4 Format Specification*.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from xarray import Dataset as XarrayDataset
+from xarray import Variable as XarrayVariable
+from xarray import conventions
+from xarray.backends.common import WritableCFDataStore
+from xarray.coding import strings
+from xarray.core.utils import FrozenDict
+
+from hyperchunk import _core, netcdf
+from hyperchunk.dtypes import ref_dtype, string_dtype, vlen_dtype
+from hyperchunk.exceptions import UnsupportedError
+from hyperchunk.file import File, is_url
+from hyperchunk.netcdf_encoding import Storage, dtype_of, storage
+from hyperchunk.objects import encode
+from hyperchunk.typing import StorageOptions
+
+if TYPE_CHECKING:
+    from xarray import DataTree
+
+    from hyperchunk.write.dataset import WritableDataset
+    from hyperchunk.write.file import WritableFile
+
+#: Encodings of variables by their names.
+Encodings = Mapping[Hashable, Mapping[str, Any]]
+# Size of the pieces in which values are computed and written, in bytes.
+_PIECE_BYTES = 64 << 20
+# Length of a chunk of a scale that grows and has no values.
+_GROWING_SCALE = 1024
+
+
+class _Planned(NamedTuple):
+    """A variable to write."""
+
+    name: str
+    variable: XarrayVariable
+    storage: Storage
+    attributes: dict[str, Any]
+
+
+class GroupPlan(WritableCFDataStore):
+    """The variables, dimensions and attributes to write in a group, as a data store of xarray."""
+
+    def __init__(self, path: str, parent: GroupPlan | None, existing: netcdf.Group | None) -> None:
+        self.path = path
+        self.parent = parent
+        self.existing = existing
+        #: Dimensions to make: name → length, and whether it can grow.
+        self.made: dict[str, tuple[int, bool]] = {}
+        self.attributes: dict[str, Any] = {}
+        self.planned: list[_Planned] = []
+
+    def get_dimensions(self) -> Mapping[str, int]:
+        found = dict(self.existing.dimensions) if self.existing is not None else {}
+        return FrozenDict(found | {name: length for name, (length, _) in self.made.items()})
+
+    def around(self) -> dict[str, int]:
+        """Returns the dimensions of this group and the enclosing ones."""
+        above = self.parent.around() if self.parent is not None else {}
+        return above | dict(self.get_dimensions())
+
+    def set_dimensions(
+        self, variables: Mapping[Any, XarrayVariable], unlimited_dims: Iterable[Hashable] | None = None
+    ) -> None:
+        growing = list(unlimited_dims or ())
+        lengths: dict[Any, int] = {}
+        for variable in variables.values():
+            lengths |= variable.sizes
+        own = self.get_dimensions()
+        for name in [
+            *(name for name in growing if name in lengths),
+            *(name for name in lengths if name not in growing),
+        ]:
+            length = lengths[name]
+            if name in own:
+                if own[name] != length:
+                    raise ValueError(
+                        f"cannot write the dimension {name!r} of length {length}: the file has it with {own[name]}"
+                    )
+            elif self.around().get(name) != length:
+                _check_name("dimension", name)
+                # In netCDF, a length of 0 is that of a dimension that grows.
+                self.made[name] = (length, name in growing or length == 0)
+
+    def set_attribute(self, k: str, v: object) -> None:
+        self.attributes[k] = _attribute(self.path, k, v)
+
+    def encode_variable(self, v: XarrayVariable, name: Hashable = None) -> XarrayVariable:
+        if v.dtype.byteorder not in "=|":
+            v = XarrayVariable(v.dims, v.data.astype(v.dtype.newbyteorder("=")), v.attrs, v.encoding)
+        coders: Any = strings  # xarray has no types for it
+        for coder in (coders.EncodedStringCoder(allows_unicode=True), coders.CharacterArrayCoder()):
+            v = coder.encode(v, name=name)
+        return v
+
+    def prepare_variable(
+        self,
+        name: str,
+        variable: XarrayVariable,
+        check_encoding: bool = False,
+        unlimited_dims: Iterable[Hashable] | None = None,
+    ) -> tuple[_Planned, XarrayVariable]:
+        _check_name("variable", name)
+        attributes = dict(variable.attrs)
+        fill = attributes.pop("_FillValue", None)
+        coders: Any = strings
+        text = coders.is_unicode_dtype(variable.dtype)
+        dtype = dtype_of(name, variable.dtype, text=text)
+        free = tuple(self._grows(str(dimension)) for dimension in variable.dims)
+        planned = storage(name, dtype, variable.shape, free, variable.encoding, fill, asked=check_encoding)
+        made = {key: _attribute(name, key, value) for key, value in attributes.items()}
+        known = self.existing.variables.get(name) if self.existing is not None else None
+        if known is not None and (known.dimensions != variable.dims or known.shape != variable.shape):
+            raise ValueError(
+                f"cannot write the variable {name!r} with {dict(variable.sizes)}: the file has it with "
+                f"{dict(zip(known.dimensions, known.shape, strict=True))}"
+            )
+        one = _Planned(name, variable, planned, made)
+        self.planned.append(one)
+        return one, variable
+
+    def set_variables(
+        self,
+        variables: Mapping[Any, XarrayVariable],
+        check_encoding_set: Iterable[Hashable],
+        writer: object,
+        unlimited_dims: Iterable[Hashable] | None = None,
+    ) -> None:
+        for name, variable in variables.items():
+            self.prepare_variable(name, variable, name in check_encoding_set, unlimited_dims)
+
+    def _grows(self, dimension: str) -> bool:
+        if dimension in self.made:
+            return self.made[dimension][1]
+        if self.existing is not None and dimension in self.existing.dimensions:
+            return dimension in self.existing.unlimited
+        return self.parent is not None and self.parent._grows(dimension)
+
+
+def _check_name(what: str, name: object) -> None:
+    if not isinstance(name, str) or not name or "/" in name or name in netcdf.HIDDEN:
+        raise ValueError(f"cannot write a {what} with the name {name!r}: expected text without '/'")
+
+
+def _attribute(owner: str, name: object, value: object) -> object:
+    """Checks an attribute, and returns its value: text, texts, or a line of numbers."""
+    _check_name(f"attribute of {owner}", name)
+    if isinstance(value, bytes):
+        value = value.decode()
+    if isinstance(value, str):
+        return value
+    array = np.asarray(value)
+    if array.dtype.kind in "US" and array.ndim <= 1:
+        texts = [text.decode() if isinstance(text, bytes) else str(text) for text in array.reshape(-1)]
+        return texts[0] if len(texts) == 1 else texts
+    if array.dtype.kind == "O" and array.ndim == 1 and all(isinstance(text, str) for text in array):
+        return [str(text) for text in array]
+    if array.dtype.kind in "iuf" and array.dtype.itemsize <= 8 and array.ndim <= 1 and array.dtype != np.float16:
+        return np.atleast_1d(array.astype(array.dtype.newbyteorder("=")))
+    raise TypeError(
+        f"cannot write the attribute {name!r} of {owner}: expected text, a number or a line of them, got {value!r} of "
+        f"type {type(value).__name__}"
+    )
+
+
+def plan_dataset(
+    dataset: XarrayDataset,
+    plan: GroupPlan,
+    encoding: Encodings | None,
+    unlimited_dims: Iterable[Hashable] | str | None,
+) -> None:
+    """Adds a dataset to the plan of a group."""
+    if unlimited_dims is None:
+        growing = [name for name in dataset.encoding.get("unlimited_dims", ()) if name in dataset.dims]
+    else:
+        growing = [unlimited_dims] if isinstance(unlimited_dims, str) else list(unlimited_dims)
+        if missing := [name for name in growing if name not in dataset.dims]:
+            raise ValueError(f"unlimited_dims: the dataset has no dimension {', '.join(map(repr, missing))}")
+    variables, attributes = conventions.encode_dataset_coordinates(dataset)
+    for name, given in (encoding or {}).items():
+        if name not in variables:
+            raise ValueError(f"encoding: the dataset has no variable {name!r}")
+        variables[name].encoding = dict(given)
+    store: Any = plan
+    store.store(variables, attributes, frozenset(encoding or ()), unlimited_dims=growing)
+
+
+class _Writing:
+    """Makes planned groups in a file."""
+
+    def __init__(self, file: WritableFile) -> None:
+        self.file = file
+        #: Scales by the path of their group and the name of the dimension; each with its number.
+        self.scales: dict[tuple[str, str], tuple[WritableDataset, int]] = {}
+        self.uses: dict[tuple[str, str], list[tuple[Any, int]]] = {}
+        self.values: list[tuple[XarrayVariable, WritableDataset]] = []
+        self.numbered = 0
+
+    def count_existing(self, group: netcdf.Group) -> None:
+        """Finds the scales of a file that is edited."""
+        for found in group.walk():
+            for name in found.dimensions:
+                scale: Any = found.hdf5.get(name)
+                if scale is None or "CLASS" not in scale.attrs:
+                    continue
+                number = int(np.ravel(scale.attrs.get("_Netcdf4Dimid", self.numbered))[0])
+                self.scales[found.path, name] = (scale, number)
+                self.numbered = max(self.numbered, number + 1)
+
+    def make(self, plan: GroupPlan) -> None:
+        """Makes a group: its dimensions and variables without their values."""
+        group: Any = self.file
+        for name in plan.path.strip("/").split("/"):
+            if name:
+                group = group[name] if name in group else group.create_group(name, track_order=True)
+        for name, value in plan.attributes.items():
+            set_attribute(group, name, value)
+        numbers = {name: self.numbered + place for place, name in enumerate(plan.made)}
+        self.numbered += len(numbers)
+        coordinates = {one.name for one in plan.planned if one.variable.dims[:1] == (one.name,)}
+        for name, (length, grows) in plan.made.items():
+            if name in coordinates:
+                continue
+            options: Any = {"maxshape": (None,), "chunks": (_GROWING_SCALE,)} if grows else {}
+            # As netCDF-C has it, the variables show the length of a dimension that grows.
+            length = 0 if grows else length
+            scale = group.create_dataset(name, (length,), ">f4", track_order=True, **options)
+            _make_scale(scale, f"{netcdf.NOT_A_VARIABLE.decode()}.{length:10d}", numbers[name])
+            self.scales[plan.path, name] = (scale, numbers[name])
+        made = [(one, self._variable(group, plan, one, numbers)) for one in plan.planned]
+        for one, dataset in made:
+            self._attach(plan, one, dataset)
+
+    def _variable(self, group: Any, plan: GroupPlan, one: _Planned, numbers: dict[str, int]) -> WritableDataset:
+        name, dims = one.name, one.variable.dims
+        own = dims[:1] == (name,) and (name in plan.made or (plan.path, name) in self.scales)
+        # A variable with the name of a dimension that is not its first is no coordinate.
+        clashes = not own and (name in plan.made or (plan.path, name) in self.scales)
+        link = netcdf.NOT_A_COORDINATE + name if clashes else name
+        known = group.get(link)
+        dataset: Any = known
+        if known is None:
+            options = dict(one.storage.options)
+            dataset = group.create_dataset(link, one.variable.shape, one.storage.dtype, track_order=True, **options)
+        if known is None and own:
+            _make_scale(dataset, name, numbers[name])
+            self.scales[plan.path, name] = (dataset, numbers[name])
+        if one.storage.fill is not None:
+            value = one.storage.fill
+            if one.storage.dtype.kind in "OS":
+                text = value.decode() if isinstance(value, bytes) else str(value)
+                set_attribute(dataset, "_FillValue", text if one.storage.dtype.kind == "S" else [text])
+            else:
+                set_attribute(dataset, "_FillValue", np.atleast_1d(value))
+        for key, value in one.attributes.items():
+            set_attribute(dataset, key, value)
+        self.values.append((one.variable, dataset))
+        found: WritableDataset = dataset
+        return found
+
+    def _scale(self, plan: GroupPlan, dimension: str) -> tuple[str, str]:
+        """Returns the key of the scale of a dimension that is visible in a group."""
+        around: GroupPlan | None = plan
+        while around is not None:
+            if (around.path, dimension) in self.scales:
+                return around.path, dimension
+            around = around.parent
+        raise UnsupportedError(f"the file has no dimension scale {dimension!r}; write into a new file")
+
+    def _attach(self, plan: GroupPlan, one: _Planned, dataset: WritableDataset) -> None:
+        """Attaches the scales of a variable's dimensions."""
+        if not one.variable.dims or "DIMENSION_LIST" in dataset.attrs:
+            return
+        keys = [self._scale(plan, str(dimension)) for dimension in one.variable.dims]
+        ids = np.array([self.scales[key][1] for key in keys], np.int32)
+        dataset.attrs.create("_Netcdf4Coordinates", ids)
+        if "CLASS" in dataset.attrs:
+            return
+        values = np.empty(len(keys), vlen_dtype(ref_dtype))
+        for axis, key in enumerate(keys):
+            row = np.empty(1, ref_dtype)
+            row[0] = self.scales[key][0].ref
+            values[axis] = row
+            self.uses.setdefault(key, []).append((dataset.ref, axis))
+        dataset.attrs.create("DIMENSION_LIST", values, dtype=vlen_dtype(ref_dtype))
+
+    def finish_scales(self) -> None:
+        """Stores which variables use each scale."""
+        from hyperchunk.write.dimensions import _set_uses
+
+        for key, uses in self.uses.items():
+            scale = self.scales[key][0]
+            earlier = scale.attrs.get("REFERENCE_LIST", ())
+            _set_uses(scale, [*((use[0], int(use[1])) for use in earlier), *uses])
+
+    def fill(self) -> None:
+        """Writes the values. Dask's arrays are computed block by block, others in pieces."""
+        lazy = [(variable.data, dataset) for variable, dataset in self.values if variable.chunks is not None]
+        for variable, dataset in self.values:
+            if variable.chunks is None:
+                _fill_by_pieces(variable, dataset)
+        if lazy:
+            _fill_by_blocks(lazy)
+
+
+def _fill_by_pieces(variable: XarrayVariable, dataset: WritableDataset) -> None:
+    """Writes values that are in memory or in another file, by pieces of whole chunks."""
+    if not variable.size:
+        return
+    if not variable.shape or variable._in_memory:
+        dataset[...] = variable.to_numpy()
+        return
+    row = max(1, variable.nbytes // variable.shape[0])
+    side = dataset.chunks[0] if dataset.chunks else 1
+    step = max(1, _PIECE_BYTES // row // side) * side
+    for start in range(0, variable.shape[0], step):
+        dataset[start : start + step] = variable[start : start + step].to_numpy()
+
+
+def _fill_by_blocks(pairs: list[tuple[Any, WritableDataset]]) -> None:
+    """Computes and writes Dask's arrays: by threads, or by other workers, whose results come here."""
+    import dask.array
+
+    tools: Any = dask
+    scheduler = tools.base.get_scheduler()
+    if scheduler is None or scheduler in (tools.threaded.get, tools.get):
+        tools.array.store([array for array, _ in pairs], [dataset for _, dataset in pairs], lock=False)
+        return
+    for array, dataset in pairs:
+        blocks = list(zip(tools.array.core.slices_from_chunks(array.chunks), array.blocks.ravel(), strict=True))
+        most = max(1, _PIECE_BYTES * 4 // max(1, int(np.prod(array.chunksize)) * array.dtype.itemsize))
+        for at in range(0, len(blocks), most):
+            some = blocks[at : at + most]
+            for (place, _), values in zip(some, tools.compute(*(block for _, block in some)), strict=True):
+                dataset[place] = values
+
+
+def set_attribute(owner: Any, name: str, value: object) -> None:
+    """Sets an attribute in netCDF's form."""
+    if isinstance(value, str) and value.isascii():
+        data = encode(value) or b"\0"
+        datatype = _core.Datatype(("string", len(data), "null-terminated", "ascii"))
+        owner._node.set_attribute(encode(name), datatype, [], data, utf8=not name.isascii())
+    elif isinstance(value, str | list):
+        texts = np.empty(1 if isinstance(value, str) else len(value), object)
+        texts[:] = [value] if isinstance(value, str) else value
+        owner.attrs.create(name, texts, dtype=string_dtype())
+    else:
+        owner.attrs.create(name, value)
+
+
+def _make_scale(dataset: WritableDataset, name: str, number: int) -> None:
+    from hyperchunk.write.dimensions import make_scale
+
+    make_scale(dataset, name)
+    dataset.attrs.create("_Netcdf4Dimid", np.int32(number))
+
+
+def write(
+    path: str | os.PathLike[str],
+    groups: list[tuple[str, XarrayDataset, Encodings | None, Iterable[Hashable] | str | None]],
+    mode: str,
+    storage_options: StorageOptions | None,
+) -> Callable[[], None]:
+    """Plans datasets in groups; returns the function that writes them.
+
+    Raises:
+        ValueError: A name, an encoding or an option is not valid.
+        UnsupportedError: A variable cannot be represented.
+        TypeError: An attribute cannot be represented.
+    """
+    if mode not in ("w", "a"):
+        raise ValueError(f"mode must be 'w' or 'a', not {mode!r}")
+    name = os.path.expanduser(os.fspath(path))  # noqa: PTH111 (a URL must stay as it is)
+    if not is_url(name):
+        name = os.path.realpath(name)
+    edits = mode == "a" and Path(name).exists()
+
+    def planned(root: netcdf.Group | None) -> list[GroupPlan]:
+        plans: dict[str, GroupPlan] = {"/": GroupPlan("/", None, root)}
+        for group, dataset, encoding, unlimited in groups:
+            at = "/"
+            for part in group.strip("/").split("/"):
+                if part:
+                    above, at = plans[at], f"{at.rstrip('/')}/{part}"
+                    if at not in plans:
+                        existing = None
+                        if above.existing is not None and part in above.existing.hdf5:
+                            existing = above.existing.child(part)
+                        plans[at] = GroupPlan(at, above, existing)
+            plan_dataset(dataset, plans[at], encoding, unlimited)
+        return list(plans.values())
+
+    if not edits:
+        plans = planned(None)
+    else:
+        with File(name) as now:
+            planned(netcdf.Group(now))
+
+    def work() -> None:
+        import hyperchunk
+
+        options: Any = {"storage_options": storage_options} if storage_options else {}
+        if edits:
+            target = name
+            file: Any = hyperchunk.open(name, "r+", **options)
+        else:
+            target = name if is_url(name) else _beside(name)
+            file = hyperchunk.open(target, "w" if is_url(name) else "x", track_order=True, **options)
+        try:
+            writing = _Writing(file)
+            if edits:
+                root = netcdf.Group(file)
+                writing.count_existing(root)
+            for plan in planned(root) if edits else plans:
+                writing.make(plan)
+            writing.finish_scales()
+            if not edits:
+                set_attribute(file, "_NCProperties", f"version=2,hyperchunk={version('hyperchunk')}")
+            writing.fill()
+            file.close()
+            if target != name:
+                _put(target, name)
+        except BaseException:
+            if file:
+                file._opened.discard()
+            if target != name:
+                Path(target).unlink(missing_ok=True)
+            raise
+
+    return work
+
+
+def _beside(name: str) -> str:
+    """Returns the name of a temporary file in the same folder."""
+    path = Path(name)
+    return str(path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp"))
+
+
+def _put(made: str, name: str) -> None:
+    """Gives a complete file its name, with the permissions of the file that it replaces."""
+    path = Path(name)
+    if path.exists():
+        shutil.copymode(path, made)
+    Path(made).replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _run(work: Callable[[], None], *, compute: bool) -> Any:
+    if compute:
+        work()
+        return None
+    import dask
+
+    tools: Any = dask
+    return tools.delayed(work, pure=False, traverse=False)()
+
+
+class DatasetAccessor:
+    """``ds.hyperchunk``: writes a dataset of xarray.
+
+    Example:
+        >>> import xarray, hyperchunk.xarray_engine
+        >>> ds = xarray.Dataset({"t": ("time", [20.5, 21.0])})
+        >>> ds.hyperchunk.to_netcdf("a.nc")
+        >>> xarray.open_dataset("a.nc", engine="hyperchunk")["t"].values.tolist()
+        [20.5, 21.0]
+    """
+
+    def __init__(self, dataset: XarrayDataset) -> None:
+        self._dataset = dataset
+
+    def to_netcdf(
+        self,
+        path: str | os.PathLike[str],
+        mode: str = "w",
+        *,
+        group: str | None = None,
+        encoding: Encodings | None = None,
+        unlimited_dims: Iterable[Hashable] | str | None = None,
+        compute: bool = True,
+        storage_options: StorageOptions | None = None,
+    ) -> Any:
+        """Writes a netCDF-4 file, compressing on all processors. A new file appears when it is complete.
+
+        Args:
+            path: File, or URL of an object in a store.
+            mode: ``"w"`` makes a file, replacing another; ``"a"`` adds to one, or makes it.
+            group: Path of the group to write; it is made.
+            encoding: Encodings of variables, with netCDF4's names: ``{"t": {"zlib": True, "complevel": 4}}``.
+            unlimited_dims: Dimensions that can grow; by default those of the file that was read.
+            compute: False returns a Dask ``Delayed`` that writes when it is computed.
+            storage_options: Access to a store.
+
+        Raises:
+            ValueError: A name, an encoding or an option is not valid.
+            UnsupportedError: netCDF-4 has no type for a variable.
+            TypeError: netCDF-4 has no type for an attribute.
+        """
+        work = write(path, [(group or "/", self._dataset, encoding, unlimited_dims)], mode, storage_options)
+        return _run(work, compute=compute)
+
+
+class DataTreeAccessor:
+    """``tree.hyperchunk``: writes a tree of xarray, each node as a group."""
+
+    def __init__(self, tree: DataTree) -> None:
+        self._tree = tree
+
+    def to_netcdf(
+        self,
+        path: str | os.PathLike[str],
+        mode: str = "w",
+        *,
+        encoding: Mapping[str, Encodings] | None = None,
+        unlimited_dims: Mapping[str, Iterable[Hashable]] | None = None,
+        write_inherited_coords: bool = False,
+        compute: bool = True,
+        storage_options: StorageOptions | None = None,
+    ) -> Any:
+        """Writes a netCDF-4 file: see :meth:`DatasetAccessor.to_netcdf`. `encoding` and `unlimited_dims` are by the
+        path of the node.
+        """
+        encodings, growing = dict(encoding or {}), dict(unlimited_dims or {})
+        if unknown := (set(encodings) | set(growing)) - set(self._tree.groups):
+            raise ValueError(f"the tree has no group {', '.join(sorted(map(repr, unknown)))}")
+        groups = []
+        for node in self._tree.subtree:
+            whole = write_inherited_coords or node is self._tree
+            dataset = node.to_dataset(inherit=whole)
+            at = node.path if self._tree.parent is None else "/" + node.relative_to(self._tree).strip(".")
+            groups.append((at, dataset, encodings.get(node.path), growing.get(node.path)))
+        return _run(write(path, groups, mode, storage_options), compute=compute)
+
+
+def register() -> None:
+    """Registers the accessors ``hyperchunk`` of xarray's classes."""
+    import xarray
+
+    for owner, register_accessor, accessor in (
+        ("Dataset", "register_dataset_accessor", DatasetAccessor),
+        ("DataTree", "register_datatree_accessor", DataTreeAccessor),
+    ):
+        known = getattr(xarray, owner, None)
+        if known is not None and hasattr(xarray, register_accessor) and not hasattr(known, "hyperchunk"):
+            getattr(xarray, register_accessor)("hyperchunk")(accessor)
+
+
+__all__ = ["DataTreeAccessor", "DatasetAccessor", "GroupPlan"]
