@@ -12,11 +12,37 @@ from hyperchunk import Dataset as Native
 from hyperchunk.h5py import h5d
 from hyperchunk.h5py._hl import base, filters
 from hyperchunk.h5py._hl.base import HLObject
+from hyperchunk.indexing import is_list
 from hyperchunk.views import AbstractView, AsStrView, AsTypeView, FieldsView
 from hyperchunk.views import ChunkIterator as NativeChunks
 
 MPI = False
 vds_support = True
+
+
+def _checked(args: Any) -> Any:
+    """Returns an index, unless h5py refuses it: programs rely on its errors.
+
+    Raises:
+        ValueError: A slice goes back.
+        TypeError: A list goes back, repeats or has several dimensions, or there are several.
+    """
+    lists = []
+    for arg in args if isinstance(args, tuple) else (args,):
+        if isinstance(arg, slice) and isinstance(arg.step, int | np.integer) and arg.step < 0:
+            raise ValueError(f"Step must be >= 1 (got {arg.step})")
+        if is_list(arg):
+            lists.append(np.asarray(arg))
+    if all(each.dtype.kind == "b" for each in lists) and len(lists) < 2:
+        return args
+    for each in lists:
+        if each.ndim > 1:
+            raise TypeError(f"Selection can't process {each.tolist()!r}")
+        if each.dtype.kind in "iu" and (np.diff(each.astype("i8")) <= 0).any() and (each >= 0).all():
+            raise TypeError("Indexing elements must be in increasing order")
+    if len(lists) > 1:
+        raise TypeError("Only one indexing vector or array is currently allowed for fancy indexing")
+    return args
 
 
 class ChunkIterator(NativeChunks):
@@ -34,7 +60,7 @@ class _Reader:
 
     def read(self, args: Any) -> Any:
         """Returns the values of an index."""
-        return self._dset._hc[args]
+        return self._dset._hc[_checked(args)]
 
 
 class Dataset(HLObject):
@@ -189,7 +215,7 @@ class Dataset(HLObject):
         hc = self._hc
         if new_dtype is not None:
             hc = hc.astype(new_dtype)
-        return hc[args]
+        return hc[_checked(args)]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         if copy is False:
@@ -220,7 +246,7 @@ class Dataset(HLObject):
     # --- Writing ---
 
     def __setitem__(self, args: Any, val: Any) -> None:
-        self._hc[args] = np.asarray(val) if isinstance(val, Dataset) else base.native(val)
+        self._hc[_checked(args)] = np.asarray(val) if isinstance(val, Dataset) else base.native(val)
 
     def write_direct(self, source: Any, source_sel: Any = None, dest_sel: Any = None) -> None:
         """Writes from an array."""

@@ -21,7 +21,16 @@ with h5py.File("a.h5", "w") as f:
     d[1] = np.arange(5)
     d[2, [0, 3]] = 7
     print(d[:].tolist())
-    for bad in (np.s_[3], np.s_[0, 0, 0, 0], np.s_["a"]):
+    for bad in (
+        np.s_[::-1],
+        np.s_[[2, 1]],
+        np.s_[[1, 1]],
+        np.s_[[0, 1], [0, 1]],
+        np.s_[[[0, 1]]],
+        np.s_[3],
+        np.s_[0, 0, 0, 0],
+        np.s_["a"],
+    ):
         try:
             d[bad]
         except (TypeError, ValueError, IndexError) as error:
