@@ -134,7 +134,7 @@ fn contiguous(dataset: &Dataset, address: u64, progress: &(dyn Fn(u64) + Sync)) 
     let size = dataset.elements()?.checked_mul(dataset.datatype().size);
     let size = size.ok_or_else(|| Error::limit("more than 2^64 bytes"))?;
     let left = file.size().saturating_sub(base.saturating_add(address));
-    let extents = Vec::from([address..address.saturating_add(size.min(left))]);
+    let extents = std::iter::once(address..address.saturating_add(size.min(left))).collect();
     if size <= left {
         if !is_flat(dataset) {
             elements(dataset, progress)?;

@@ -270,10 +270,10 @@ impl Space {
         };
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         free.read.extend(unused.into_iter().map(|piece| (commits, piece)));
-        let (freed, read) =
+        let (freed, read): (Vec<_>, Vec<_>) =
             std::mem::take(&mut free.read).into_iter().partition(|(after, _)| *after <= oldest);
         free.read = read;
-        for (_, (start, length)) in Vec::from(freed) {
+        for (_, (start, length)) in freed {
             self.freed_end.fetch_max(start.saturating_add(length), Ordering::AcqRel);
             free.add(start, length);
             self.any_free.store(true, Ordering::Release);
