@@ -41,7 +41,12 @@ pub struct Image<'a> {
     extents: Option<&'a Extents>,
     /// Table of shared object header messages.
     pub shared_messages: Option<SharedMessageTable>,
+    /// Half the number of children of a version 1 B-tree's node of chunks.
+    pub(crate) chunk_k: u16,
 }
+
+/// [`Superblock::chunk_k`](crate::model::Superblock::chunk_k) of most files.
+pub const DEFAULT_CHUNK_K: u16 = 32;
 
 impl std::fmt::Debug for Image<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -53,13 +58,28 @@ impl<'a> Image<'a> {
     /// Creates an image of the file in `view` with base address `base`.
     #[must_use]
     pub fn new(view: &'a dyn View, base: u64, sizes: Sizes, limits: &'a Limits, fuel: &'a Fuel) -> Self {
-        Self { view, base, sizes, limits, fuel, extents: None, shared_messages: None }
+        Self {
+            view,
+            base,
+            sizes,
+            limits,
+            fuel,
+            extents: None,
+            shared_messages: None,
+            chunk_k: DEFAULT_CHUNK_K,
+        }
     }
 
     /// Sets the table of shared object header messages, as given by the superblock extension.
     #[must_use]
     pub fn with_shared_messages(self, table: Option<SharedMessageTable>) -> Self {
         Self { shared_messages: table, ..self }
+    }
+
+    /// Sets half the number of children of a version 1 B-tree's node of chunks, as given by the superblock.
+    #[must_use]
+    pub fn with_chunk_k(self, chunk_k: u16) -> Self {
+        Self { chunk_k, ..self }
     }
 
     /// Records the extents of the structures that are read through it: indexes of chunks, dense storage.

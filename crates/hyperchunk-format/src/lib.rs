@@ -45,7 +45,7 @@ mod view;
 
 pub use cursor::Cursor;
 pub use error::{Error, ErrorKind, Result};
-pub use image::{Image, Sizes};
+pub use image::{DEFAULT_CHUNK_K, Image, Sizes};
 pub use limits::{Fuel, Limits};
 pub use overlay::Overlay;
 pub use view::{Blocks, Step, View, step};

@@ -97,8 +97,8 @@ impl ExternalFiles {
             None => self.find(from, name, &self.hdf5, |path, checked| match checked {
                 // An epoch is opened by the name of its store.
                 Some(file) if from.options().epoch.is_none() => {
-                    crate::write::settle(path)?;
-                    File::of_local(LocalFile::opened(file, path), path, from.options())
+                    let waiting = crate::write::settle_to_read(path)?;
+                    File::of_local(LocalFile::opened(file, path), path, from.options(), waiting.as_ref())
                 }
                 _ => File::open(path, from.options()),
             }),

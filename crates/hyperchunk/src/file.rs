@@ -10,6 +10,7 @@ use crate::read::ChunkCache;
 use crate::storage::{self, FileLocation, FileStorage};
 use crate::torn;
 use crate::walk::Paths;
+use crate::write::WaitingCommit;
 use crate::{Error, ErrorKind, Limits, Result};
 use bytes::Bytes;
 use hyperchunk_format::model::{Reference, ReferenceKind, Superblock};
@@ -120,7 +121,7 @@ pub(crate) struct Inner {
 
 impl File {
     /// Opens a local file. If a program that edited it was interrupted in the middle of a commit, the commit is
-    /// completed first.
+    /// completed first; a file that cannot be written is read as it will be then.
     ///
     /// # Errors
     /// NotFound or Io from the system; NotHdf5; Locked if it is marked as open for writing; Truncated if it
@@ -132,10 +133,10 @@ impl File {
             let here: Arc<dyn Source> = Arc::new(Memory::new(Vec::new()));
             return Self::of_epoch(&here, path, epoch, options);
         }
-        crate::write::settle(path)?;
+        let waiting = crate::write::settle_to_read(path)?;
         let mut attempt = 1;
         loop {
-            let opened = Self::of_local(LocalFile::open(path), path, options);
+            let opened = Self::of_local(LocalFile::open(path), path, options, waiting.as_ref());
             // A SWMR writer may close the file between the look at its size and the one at its marks.
             let closing = options.swmr
                 && match &opened {
@@ -150,8 +151,13 @@ impl File {
         }
     }
 
-    /// Opens a local file that was opened by `path`, or by what it leads to.
-    pub(crate) fn of_local(opened: Result<LocalFile>, path: &Path, options: &OpenOptions) -> Result<Self> {
+    /// Opens a local file that was opened by `path`, or by what it leads to; as it is after a commit that waits.
+    pub(crate) fn of_local(
+        opened: Result<LocalFile>,
+        path: &Path,
+        options: &OpenOptions,
+        waiting: Option<&WaitingCommit>,
+    ) -> Result<Self> {
         let source = opened.and_then(|file| match options.ignore_locks {
             true => Ok(file),
             false => file.locked(options.locking),
@@ -159,8 +165,11 @@ impl File {
         let source = source.map_err(|error| unfinished(error, path).file(path.display()))?;
         // As in libhdf5: a reader that follows a writer only needs to have obtained the lock once.
         let source = if options.swmr { source.unlocked() } else { source };
-        Self::from_source(Arc::new(source), Some(path.to_owned()), options)
-            .map_err(|error| unfinished(error, path))
+        let source: Arc<dyn Source> = match waiting {
+            Some(waiting) => Arc::new(waiting.over(source).map_err(|error| error.file(path.display()))?),
+            None => Arc::new(source),
+        };
+        Self::from_source(source, Some(path.to_owned()), options).map_err(|error| unfinished(error, path))
     }
 
     /// Opens a file by its path or URL: local, in an object store or on a web server ([`io::open`]).
@@ -403,7 +412,7 @@ impl File {
             let fuel = Fuel::new(&self.0.options.limits);
             let limits = &self.0.options.limits;
             let image = Image::new(&self.0.view, superblock.base, superblock.sizes, limits, &fuel);
-            parser(image.with_shared_messages(superblock.shared_messages))
+            parser(image.with_shared_messages(superblock.shared_messages).with_chunk_k(superblock.chunk_k))
         });
         self.0.view.under().under().forget_hints();
         self.unchanged(parsed).map_err(|error| self.name(error))

@@ -26,6 +26,42 @@ impl Builder {
         Self { size, objects: Vec::new(), last: 0 }
     }
 
+    /// Continues a stored collection: its objects stay as and where they are. `None` if it is not one that was read without an
+    /// error, or one with free space before an object.
+    #[must_use]
+    pub fn from_stored(bytes: &[u8]) -> Option<Self> {
+        let number = |at: usize| {
+            let field = bytes.get(at..)?.first_chunk().map(|field| u64::from_le_bytes(*field));
+            field.and_then(|number| usize::try_from(number).ok())
+        };
+        if !bytes.starts_with(b"GCOL\x01") || number(8) != Some(bytes.len()) {
+            return None;
+        }
+        let (mut at, mut last) = (HEADER_BYTES, 0);
+        while bytes.len().saturating_sub(at) >= HEADER_BYTES {
+            let index = u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?);
+            let size = number(at.saturating_add(8))?;
+            if index == 0 {
+                // Nothing is behind the free space.
+                if at.checked_add(size) != Some(bytes.len()) {
+                    return None;
+                }
+                break;
+            }
+            last = index.max(last);
+            at = at.checked_add(whole(size)).filter(|end| *end <= bytes.len())?;
+        }
+        let objects = bytes.get(HEADER_BYTES..at)?.to_vec();
+        Some(Self { size: bytes.len(), objects, last })
+    }
+
+    /// Returns whether there is room for an object of `length` bytes.
+    #[must_use]
+    pub fn has_room(&self, length: usize) -> bool {
+        let end = self.objects.len().checked_add(whole(length));
+        self.last < u16::MAX && end.is_some_and(|end| end <= self.size.saturating_sub(HEADER_BYTES))
+    }
+
     /// Returns the size of the smallest collection that can hold one object of `length` bytes.
     #[must_use]
     pub fn size_for(length: usize) -> usize {
@@ -118,6 +154,38 @@ mod tests {
         assert_eq!(check(0, &[]), 0);
         assert_eq!(check(4096, &[b"hello".to_vec(), vec![], vec![7; 8], vec![1; 1000]]), 4);
         assert!(Builder::new(1).is_empty());
+    }
+
+    #[test]
+    fn test_stored_collection_is_continued() {
+        let mut first = Builder::new(4096);
+        for length in [5, 0, 100] {
+            first.add(&vec![1; length]).unwrap();
+        }
+        let old = first.encode();
+        let mut next = Builder::from_stored(&old).unwrap();
+        assert_eq!(next.encode(), old);
+        assert!(next.has_room(3900) && !next.has_room(4000));
+        assert_eq!(next.add(b"new"), Some(4));
+        let new = next.encode();
+        assert_eq!(new[16..16 + 160], old[16..16 + 160], "objects stay where they are");
+        with_image(&new, |image| {
+            let collection = Collection::open(image, 0).unwrap();
+            assert_eq!(collection.object(4), Some(&b"new"[..]));
+            assert_eq!(collection.object(3), Some(&[1; 100][..]));
+        });
+        // Full to the end, or with a rest that is too small for a header.
+        for length in [4080 - 16, 4080 - 24] {
+            let mut full = Builder::new(4096);
+            full.add(&vec![1; length]).unwrap();
+            assert!(!Builder::from_stored(&full.encode()).unwrap().has_room(0));
+        }
+        assert!(Builder::from_stored(&old[..4000]).is_none());
+        assert!(Builder::from_stored(&[0; 4096]).is_none());
+        let mut odd = old.clone();
+        odd[16 + 160 + 8] = 16;
+        odd[16 + 160 + 9] = 0;
+        assert!(Builder::from_stored(&odd).is_none(), "objects behind the free space");
     }
 
     #[test]

@@ -8,10 +8,9 @@ use std::cmp::Ordering;
 
 const NAME: &str = "version 1 B-tree";
 
-/// Number of children in a node with the default K: an internal node of a group has 2 × 16, a node of chunks
-/// 2 × 32. The first read of a node is as large as that.
+/// Number of children in a group's internal node with the default K, 2 × 16. The first read of a node is as large as
+/// that.
 const GROUP_CHILDREN: u64 = 32;
-const CHUNK_CHILDREN: u64 = 64;
 
 /// Kind of a node's children.
 #[derive(Debug, Clone, Copy)]
@@ -40,10 +39,10 @@ impl Kind {
         }
     }
 
-    fn usual_children(self) -> u64 {
+    fn usual_children(self, image: &Image<'_>) -> u64 {
         match self {
             Self::Group => GROUP_CHILDREN,
-            Self::Chunks { .. } => CHUNK_CHILDREN,
+            Self::Chunks { .. } => u64::from(image.chunk_k).saturating_mul(2),
         }
     }
 }
@@ -87,7 +86,8 @@ impl<'a> Node<'a> {
         level: Option<u8>,
         budget: &mut Budget,
     ) -> Result<Self> {
-        let mut bytes = image.read_up_to(NAME, address, Self::size(&image, kind, kind.usual_children()))?;
+        let mut bytes =
+            image.read_up_to(NAME, address, Self::size(&image, kind, kind.usual_children(&image)))?;
         let mut cursor = image.cursor(&bytes, NAME, address);
         cursor.signature(b"TREE")?;
         let number = cursor.u8()?;
@@ -129,7 +129,7 @@ impl<'a> Node<'a> {
     /// Records the extent of a node with `used` bytes. Nodes have room for the usual number of children; but some
     /// programs leave out the unused part, so that it must be zero, as libhdf5 writes it.
     fn record_extent(image: Image<'a>, address: u64, kind: Kind, used: u64) -> Result<()> {
-        let whole = Self::size(&image, kind, kind.usual_children());
+        let whole = Self::size(&image, kind, kind.usual_children(&image));
         if !image.records_extents() || image.left(address) < whole || used > whole {
             return Ok(());
         }
@@ -173,7 +173,7 @@ fn walk(
     mut each: impl FnMut(&[u8], u64) -> Result<()>,
 ) -> Result<()> {
     let mut budget = Budget::new(&image, NAME);
-    let usual = Node::size(&image, kind, kind.usual_children());
+    let usual = Node::size(&image, kind, kind.usual_children(&image));
     let mut nodes = vec![root];
     let mut level = None;
     while !nodes.is_empty() {

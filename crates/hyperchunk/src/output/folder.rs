@@ -183,6 +183,15 @@ mod unix {
             if file.metadata()?.is_file() { Ok(file) } else { Err(no_file()) }
         }
 
+        /// Opens a regular file for reading.
+        ///
+        /// # Errors
+        /// As [`Folder::open_file`].
+        pub fn open_to_read(&self, name: &OsStr) -> io::Result<File> {
+            let file = self.at(name, libc::O_RDONLY | libc::O_NONBLOCK, 0)?;
+            if file.metadata()?.is_file() { Ok(file) } else { Err(no_file()) }
+        }
+
         /// Makes a folder in it.
         ///
         /// # Errors
@@ -372,6 +381,13 @@ mod other {
                 return Err(no_file());
             }
             File::options().read(true).write(true).open(self.path.join(name))
+        }
+
+        pub fn open_to_read(&self, name: &OsStr) -> io::Result<File> {
+            if !self.look(name)?.is_file() {
+                return Err(no_file());
+            }
+            File::open(self.path.join(name))
         }
 
         pub fn make(&self, name: &OsStr, _: u32) -> io::Result<()> {

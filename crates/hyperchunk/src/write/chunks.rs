@@ -165,7 +165,7 @@ impl Chunks {
         chunks: &[NewChunk<'_>],
         whole: Option<&[u8]>,
     ) -> Result<()> {
-        if inner.options.alignment > 1 {
+        if inner.options.alignment > 1 || inner.space.page().is_some() {
             let mut each = chunks.iter();
             return each.try_for_each(|(scaled, bytes, mask)| self.place(inner, node, scaled, bytes, *mask));
         }
@@ -234,6 +234,12 @@ impl Chunks {
         let mut bytes = vec![0; size];
         inner.sink.read_at(stored.address, &mut bytes)?;
         Ok(Some((bytes, stored.mask)))
+    }
+
+    /// Returns the number of the stored chunk that is last in the file.
+    pub(super) fn last_in_file(&self) -> Option<Key> {
+        let stored = locked(&self.stored);
+        stored.iter().max_by_key(|(_, chunk)| chunk.address).map(|(number, _)| number.clone())
     }
 
     /// Discards a chunk that waits.
@@ -331,7 +337,7 @@ impl Chunks {
     }
 
     /// Returns a decoded chunk: as stored, or the fill value.
-    fn load(&self, inner: &Inner, node: &DatasetNode, scaled: &[u64]) -> Result<Vec<u8>> {
+    pub(super) fn load(&self, inner: &Inner, node: &DatasetNode, scaled: &[u64]) -> Result<Vec<u8>> {
         let Some((stored, mask)) = self.read_stored(inner, scaled)? else { return node.filled(self.bytes) };
         let mut decoder = Decoder::default();
         decoder.decode(&node.pipeline, mask, &stored, self.bytes).map(<[u8]>::to_vec)

@@ -8,6 +8,7 @@ use super::options::FileLayout;
 use super::tree::{DatasetNode, GroupNode, Node, NodeId, NodeKind, Tree};
 use super::writer::{Inner, Writer};
 use crate::{Error, Result};
+use hyperchunk_format::DEFAULT_CHUNK_K;
 use hyperchunk_format::checksum::lookup3;
 use hyperchunk_format::encode::global_heap::Builder;
 use hyperchunk_format::encode::message::{self, attribute_info::AttributeInfo, link_info::LinkInfo};
@@ -679,7 +680,8 @@ impl Inner {
                 };
                 let map = ChunkMap { chunked: &chunked, dims, max, filtered };
                 chunked.index = beside.add_blocks(|allocate| {
-                    let encoded = chunk_index::encode(kind, &map, &frozen.chunks, allocate)?;
+                    let k = self.edit.as_ref().map_or(DEFAULT_CHUNK_K, |edit| edit.base.superblock().chunk_k);
+                    let encoded = chunk_index::encode_for(kind, &map, &frozen.chunks, k, allocate)?;
                     Ok((encoded.index, encoded.blocks))
                 })?;
                 Layout::Chunked(chunked)

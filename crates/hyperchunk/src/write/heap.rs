@@ -27,6 +27,24 @@ struct OpenCollection {
     collection: Builder,
     /// True once all of its objects are written.
     is_written: bool,
+    /// True if the file had it before the edit: its size stays.
+    is_adopted: bool,
+}
+
+impl OpenCollection {
+    fn write(&self, sink: &dyn Sink) -> Result<()> {
+        let new = self.collection.encode();
+        if !self.is_adopted {
+            return sink.write_at(self.address, &new);
+        }
+        let mut old = vec![0; new.len()];
+        sink.read_at(self.address, &mut old)?;
+        let differs = |(old, new): (&u8, &u8)| old != new;
+        let Some(first) = old.iter().zip(&new).position(differs) else { return Ok(()) };
+        let last = old.iter().zip(&new).rposition(differs).unwrap_or(first);
+        // At once: readers find all of it or nothing.
+        sink.write_at(self.address + first as u64, &new[first..=last])
+    }
 }
 
 impl Heap {
@@ -37,6 +55,17 @@ impl Heap {
             count @ 0..=3 if is_edit => MIN_COLLECTION_BYTES << count,
             _ => COLLECTION_BYTES,
         }
+    }
+
+    /// Adds the next objects to a collection of the edited file.
+    pub(super) fn adopt(&self, address: u64, collection: Builder) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.get_or_insert(OpenCollection { address, collection, is_written: true, is_adopted: true });
+    }
+
+    /// Returns whether a collection is open.
+    pub(super) fn is_open(&self) -> bool {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
     /// Stores an object; returns the collection's address and the object's number in it. New collections
@@ -62,13 +91,13 @@ impl Heap {
         self.count.fetch_add(1, Ordering::Relaxed);
         let number =
             collection.add(bytes).ok_or_else(|| Error::limit("an object larger than its collection"))?;
-        let fresh = OpenCollection { address, collection, is_written: false };
+        let fresh = OpenCollection { address, collection, is_written: false, is_adopted: false };
         if needed > usual {
             // It is full; the previous collection stays open.
             sink.write_at(address, &fresh.collection.encode())?;
         } else {
             if let Some(full) = open.as_mut().filter(|full| !full.is_written) {
-                sink.write_at(full.address, &full.collection.encode())?;
+                full.write(sink)?;
             }
             *open = Some(fresh);
         }
@@ -90,9 +119,11 @@ impl Heap {
             return Ok(());
         }
         let before = open.collection.size();
-        open.collection.shrink();
+        if !open.is_adopted {
+            open.collection.shrink();
+        }
         let size = open.collection.size();
-        if let Err(error) = sink.write_at(open.address, &open.collection.encode()) {
+        if let Err(error) = open.write(sink) {
             // Elements refer to its objects: the next flush must write them.
             *place = Some(open);
             return Err(error);

@@ -17,6 +17,7 @@ mod dataset;
 mod edit;
 mod embedded_format;
 mod encoding;
+mod free_list;
 mod heap;
 mod journal;
 mod lookup;
@@ -45,7 +46,7 @@ use hyperchunk_format::model::Datatype;
 
 pub use crate::io::upload::Stored;
 pub use dataset::{ChunkRun, DatasetWriter, DirectChunk, FilePart};
-pub(crate) use edit::{check_not_edited, settle};
+pub(crate) use edit::{WaitingCommit, check_not_edited, settle_to_read};
 pub use embedded_format::{Companion, FormatBytes, Offsets, Plan, SealedObject};
 pub(crate) use journal::journal_path as path_of_journal;
 pub use lookup::Target;

@@ -84,6 +84,7 @@ impl Writer {
                 self.0.sink.skip(address - gap, gap).map(|()| address)
             }
         };
+        self.adopt_collection(heap, bytes.len())?;
         heap.store(bytes, usual, take, &*self.0.sink)
     }
 }

@@ -1,6 +1,8 @@
 //! Allocator of the file's bytes.
 
-use std::collections::{BTreeMap, BTreeSet};
+pub(super) use super::free_list::Use;
+use super::free_list::{FreeList, Pieces};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -23,6 +25,8 @@ pub(super) struct Space {
     kept: AtomicBool,
     /// The offset in the file of the first byte: alignments count from the start of the file.
     base: u64,
+    /// Size of a page, if space is in pages.
+    page: Option<u64>,
 }
 
 /// Reads in flight, which may refer to freed space and to structures that are replaced in place.
@@ -49,23 +53,21 @@ impl Drop for Exclusion<'_> {
 
 /// Ranges of bytes that do not overlap, which threads share.
 #[derive(Debug, Default)]
-pub(super) struct Ranges(Mutex<FreeList>);
+pub(super) struct Ranges(Mutex<Pieces>);
 
 impl Ranges {
-    fn list(&self) -> MutexGuard<'_, FreeList> {
+    fn list(&self) -> MutexGuard<'_, Pieces> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns whether all bytes of a range are in.
     pub(super) fn contain(&self, start: u64, length: u64) -> bool {
-        let list = self.list();
-        let before = list.now.range(..=start).next_back();
-        before.is_some_and(|(first, size)| start.saturating_add(length) <= first.saturating_add(*size))
+        self.list().contain(start, length)
     }
 
     /// Removes all.
     pub(super) fn clear(&self) {
-        *self.list() = FreeList::default();
+        *self.list() = Pieces::default();
     }
 }
 
@@ -74,18 +76,6 @@ impl Ranges {
 pub(super) struct SpaceState {
     next: u64,
     free: FreeList,
-}
-
-#[derive(Debug, Clone, Default)]
-struct FreeList {
-    /// Free list: start and length of each piece. Pieces never touch.
-    now: BTreeMap<u64, u64>,
-    /// The free list by length and start.
-    by_length: BTreeSet<(u64, u64)>,
-    /// Space that the last commit still uses: free after the next one.
-    later: Vec<(u64, u64)>,
-    /// Space that reads in flight may refer to: free once those that began before a commit have ended.
-    read: Vec<(u64, (u64, u64))>,
 }
 
 impl Space {
@@ -102,7 +92,23 @@ impl Space {
             reused,
             kept: AtomicBool::new(false),
             base,
+            page: None,
         }
+    }
+
+    /// Treats the space as pages of this size, as libhdf5's paged aggregation does: data and structure are in different
+    /// pages, a piece smaller than a page is in one, and others begin with one.
+    pub(super) fn in_pages(self, size: u64) -> Self {
+        let end = self.end().next_multiple_of(size);
+        self.next.store(end, Ordering::Release);
+        self.free.lock().unwrap_or_else(PoisonError::into_inner).use_pages(size);
+        self.any_free.store(true, Ordering::Release);
+        Self { page: Some(size), ..self }
+    }
+
+    /// Returns the size of its pages, if it has any.
+    pub(super) fn page(&self) -> Option<u64> {
+        self.page
     }
 
     /// Returns the next place that is at a multiple of `alignment` in the file.
@@ -115,10 +121,18 @@ impl Space {
         self.next.load(Ordering::Acquire)
     }
 
-    /// Takes `length` bytes at a multiple of `alignment`. Returns their start, and the size of the gap
+    /// Takes `length` bytes of data at a multiple of `alignment`. Returns their start, and the size of the gap
     /// before them.
     pub(super) fn take(&self, length: u64, alignment: u64) -> (u64, u64) {
+        self.take_for(Use::Data, length, alignment)
+    }
+
+    /// Takes `length` bytes as [`Space::take`] does.
+    pub(super) fn take_for(&self, kind: Use, length: u64, alignment: u64) -> (u64, u64) {
         let alignment = alignment.max(1);
+        if self.page.is_some() {
+            return (self.take_in_pages(kind, length, alignment), 0);
+        }
         if self.any_free.load(Ordering::Acquire) {
             let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(start) = free.take(length, |start| self.aligned(start, alignment)) {
@@ -140,6 +154,19 @@ impl Space {
                 Err(now) => next = now,
             }
         }
+    }
+
+    fn take_in_pages(&self, kind: Use, length: u64, alignment: u64) -> u64 {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let aligned = |start: u64, alignment: u64| self.aligned(start, alignment);
+        let end = self.end();
+        let (start, new_end) = free.take_in_pages((kind, length, alignment), end, aligned);
+        self.next.store(new_end, Ordering::Release);
+        drop(free);
+        if start < end && !self.reused_since.contain(start, length) {
+            self.reused_since.list().add(start, length);
+        }
+        start
     }
 
     /// Returns the free space that is used again since the last commit, which may be written to at once. Whoever
@@ -165,7 +192,7 @@ impl Space {
         self.freed_end.fetch_max(self.end(), Ordering::AcqRel);
         self.next.store(state.next, Ordering::Release);
         *free = state.free;
-        self.any_free.store(!free.now.is_empty(), Ordering::Release);
+        self.any_free.store(free.has_any(), Ordering::Release);
     }
 
     /// Frees nothing from now on: readers hold on to everything that was written.
@@ -190,6 +217,9 @@ impl Space {
 
     /// Gives back the last bytes of the file; `false` if they are not the last.
     pub(super) fn undo(&self, start: u64, length: u64) -> bool {
+        if self.page.is_some() {
+            return false;
+        }
         let end = start.saturating_add(length);
         self.next.compare_exchange(end, start, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
@@ -204,7 +234,7 @@ impl Space {
         if committed || self.is_read() {
             free.later.push((start, length));
         } else {
-            free.add(start, length);
+            free.free(start, length);
             self.any_free.store(true, Ordering::Release);
         }
     }
@@ -212,8 +242,7 @@ impl Space {
     /// Moves the end of the file back to its last used byte: free bytes at its end are dropped.
     pub(super) fn trim(&self) {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let last = free.now.last_key_value().map(|(start, length)| (*start, *length));
-        if let Some((start, length)) = last.filter(|(start, length)| self.undo(*start, *length)) {
+        if let Some((start, length)) = free.last().filter(|(start, length)| self.undo(*start, *length)) {
             free.remove(start, length);
         }
     }
@@ -275,50 +304,9 @@ impl Space {
         free.read = read;
         for (_, (start, length)) in freed {
             self.freed_end.fetch_max(start.saturating_add(length), Ordering::AcqRel);
-            free.add(start, length);
+            free.free(start, length);
             self.any_free.store(true, Ordering::Release);
         }
-    }
-}
-
-impl FreeList {
-    /// Adds a piece, and merges it with its neighbours.
-    fn add(&mut self, mut start: u64, mut length: u64) {
-        let before = self.now.range(..start).next_back().map(|(start, length)| (*start, *length));
-        if let Some((before, size)) = before.filter(|(before, size)| before + size == start) {
-            self.remove(before, size);
-            (start, length) = (before, length + size);
-        }
-        if let Some(size) = self.now.get(&(start + length)).copied() {
-            self.remove(start + length, size);
-            length += size;
-        }
-        self.now.insert(start, length);
-        self.by_length.insert((length, start));
-    }
-
-    fn remove(&mut self, start: u64, length: u64) {
-        self.now.remove(&start);
-        self.by_length.remove(&(length, start));
-    }
-
-    /// Takes bytes from the smallest piece that fits (best fit); the rest of it stays free.
-    fn take(&mut self, length: u64, aligned: impl Fn(u64) -> u64) -> Option<u64> {
-        let mut fitting = self.by_length.range((length, 0)..);
-        let (size, start) = fitting.find_map(|(size, start)| {
-            let skipped = aligned(*start) - start;
-            (skipped + length <= *size).then_some((*size, *start))
-        })?;
-        self.remove(start, size);
-        let first = aligned(start);
-        if first > start {
-            self.add(start, first - start);
-        }
-        let left = start + size - (first + length);
-        if left > 0 {
-            self.add(first + length, left);
-        }
-        Some(first)
     }
 }
 

@@ -12,7 +12,7 @@ use super::offset_sink::OffsetSink;
 use super::options::{CreateOptions, DatasetOptions, FileLayout, NewLayout, Sync};
 use super::sink::{LocalSink, Sink, may_create};
 use super::snapshot::Snapshot;
-use super::space::Space;
+use super::space::{Space, Use};
 use super::stream::StreamSink;
 use super::swmr::Swmr;
 use super::tree::{NewLink, Node, NodeId, NodeKind, Tree};
@@ -304,10 +304,15 @@ impl Writer {
         sink: Arc<dyn Sink>,
         name: &str,
         options: &CreateOptions,
-        first: u64,
+        (first, page): (u64, Option<u64>),
         edit: Edit,
     ) -> Self {
-        Self::of(sink, Some(name), options, (None, Some(edit)), first)
+        let mut writer = Self::of(sink, Some(name), options, (None, Some(edit)), first);
+        if let (Some(page), Some(inner)) = (page, Arc::get_mut(&mut writer.0)) {
+            let space = std::mem::replace(&mut inner.space, Space::new(first, false, 0));
+            inner.space = space.in_pages(page);
+        }
+        writer
     }
 
     fn of(
@@ -709,7 +714,7 @@ impl Writer {
             node.pinned = Some(address);
             return Ok(address);
         }
-        let (address, gap) = self.0.space.take(size, 8);
+        let (address, gap) = self.0.space.take_for(Use::Structure, size, 8);
         self.0.sink.skip(address - gap, gap)?;
         // The header is written at each commit. Until then it is zeros, for sinks that need complete
         // parts.

@@ -8,28 +8,28 @@ use crate::model::{Chunk, ChunkIndex, Chunked};
 use crate::parse::chunk_index::ChunkMap;
 use crate::{Error, Result};
 
-/// Maximum number of children of a node: twice the default K.
-const MAX_CHILDREN: usize = 64;
-
 /// Size of the fields before the first key of a node.
 const HEADER_BYTES: usize = 24;
 
-/// Encodes the tree over sorted chunks: the root, then level by level down to the leaves.
+/// Encodes the tree over sorted chunks: the root, then level by level down to the leaves. A node has at most `2 * k`
+/// children.
 pub(super) fn encode(
     map: &ChunkMap<'_>,
     chunks: &[&Chunk],
+    k: u16,
     allocate: &mut Allocate<'_>,
 ) -> Result<EncodedIndex> {
+    let most = usize::from(k.max(1)).saturating_mul(2);
     // For each level, leaves first, the number of the first chunk of each child.
     let mut levels: Vec<Vec<usize>> = vec![(0..chunks.len()).collect()];
     let mut nodes = 0_usize;
     while let Some(below) = levels.last().filter(|level| levels.len() == 1 || level.len() > 1) {
-        let level: Vec<usize> = pieces(below).filter_map(|piece| piece.first().copied()).collect();
+        let level: Vec<usize> = pieces(below, most).filter_map(|piece| piece.first().copied()).collect();
         nodes = nodes.saturating_add(level.len());
         levels.push(level);
     }
     let key_size = map.dims.len().saturating_add(2).saturating_mul(8);
-    let size = MAX_CHILDREN.saturating_mul(key_size.saturating_add(8)).saturating_add(key_size);
+    let size = most.saturating_mul(key_size.saturating_add(8)).saturating_add(key_size);
     let size = size.saturating_add(HEADER_BYTES);
     let too_large = || Error::limit("an index larger than memory");
     let mut bytes = Vec::with_capacity(nodes.checked_mul(size).ok_or_else(too_large)?);
@@ -41,10 +41,10 @@ pub(super) fn encode(
     let mut first = 0_usize;
     for (level, children) in levels.iter().enumerate().rev().skip(1) {
         let level = u8::try_from(level).unwrap_or(u8::MAX);
-        let count = pieces(children).count();
+        let count = pieces(children, most).count();
         let below = first.saturating_add(count);
         let mut child = 0_usize;
-        for (number, piece) in pieces(children).enumerate() {
+        for (number, piece) in pieces(children, most).enumerate() {
             let node = first.saturating_add(number);
             bytes.extend_from_slice(b"TREE");
             bytes.extend_from_slice(&[1, level]);
@@ -78,8 +78,8 @@ pub(super) fn encode(
 
 /// Distributes the children among nodes. All but the last node are full, so that a chunk after the others changes
 /// few nodes.
-fn pieces(children: &[usize]) -> impl Iterator<Item = &[usize]> {
-    children.chunks(MAX_CHILDREN)
+fn pieces(children: &[usize], most: usize) -> impl Iterator<Item = &[usize]> {
+    children.chunks(most)
 }
 
 /// Appends the key of a chunk: size, filter mask, and offset of its first element followed by a 0.

@@ -11,6 +11,7 @@ mod record;
 
 use super::blocks::{Allocate, Blocks};
 use super::{LibVersion, SIZES};
+use crate::image::DEFAULT_CHUNK_K;
 use crate::model::{Chunk, ChunkIndex};
 use crate::parse::chunk_index::{ChunkMap, Format};
 use crate::{Error, Result};
@@ -136,11 +137,26 @@ pub fn encode(
     chunks: &[Chunk],
     allocate: &mut Allocate<'_>,
 ) -> Result<EncodedIndex> {
+    encode_for(kind, map, chunks, DEFAULT_CHUNK_K, allocate)
+}
+
+/// Encodes the index of `chunks` as [`encode`], for a file whose superblock has another
+/// [`chunk_k`](crate::model::Superblock::chunk_k).
+///
+/// # Errors
+/// As [`encode`].
+pub fn encode_for(
+    kind: Kind,
+    map: &ChunkMap<'_>,
+    chunks: &[Chunk],
+    chunk_k: u16,
+    allocate: &mut Allocate<'_>,
+) -> Result<EncodedIndex> {
     let format = check_map(kind, map)?;
     let chunks = in_order(map, &format, chunks)?;
     match kind {
         _ if chunks.is_empty() => Ok(empty(kind, map.filtered)),
-        Kind::BTreeV1 => btree_v1::encode(map, &chunks, allocate),
+        Kind::BTreeV1 => btree_v1::encode(map, &chunks, chunk_k, allocate),
         Kind::Single => implicit::single(map, &chunks),
         Kind::Implicit => implicit::chunks(map, &format, &chunks),
         Kind::FixedArray => fixed_array::encode(map, &format, &chunks, allocate),

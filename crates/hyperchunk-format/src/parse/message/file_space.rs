@@ -22,12 +22,36 @@ pub struct FileSpace {
 pub fn parse(cursor: &mut Cursor<'_>, sizes: Sizes) -> Result<FileSpace> {
     const PAGED: u8 = 1;
     const NONE: u8 = 3;
-    cursor.version(1..=1)?;
+    const OLD_PERSISTS: u8 = 1;
+    const OLD_NONE: u8 = 4;
+    const OLD_PAGE_BYTES: u64 = 4096;
+    let version = cursor.version(0..=1)?;
+    if version == 0 {
+        // Written by development versions before HDF5 1.10, which had other strategies.
+        let strategy = cursor.u8()?;
+        let _threshold = cursor.length(sizes)?;
+        let (reused, persists) = (strategy != OLD_NONE, strategy == OLD_PERSISTS);
+        return Ok(FileSpace { paged: false, reused, persists, page_size: OLD_PAGE_BYTES });
+    }
     let strategy = cursor.u8()?;
     let persists = cursor.u8()? != 0;
     let _threshold = cursor.length(sizes)?;
     let page_size = cursor.length(sizes)?;
     Ok(FileSpace { paged: strategy == PAGED, reused: strategy != NONE, persists, page_size })
+}
+
+/// Returns the position in a message of the addresses of free-space managers. Every byte from there on is one of an
+/// address, so that a message with 0xff in their place has no managers.
+///
+/// # Errors
+/// As [`parse`].
+pub fn managers(message: &[u8], sizes: Sizes) -> Result<usize> {
+    let mut cursor = Cursor::new(message, "file space info message", 0);
+    parse(&mut cursor, sizes)?;
+    if message.first() == Some(&1) {
+        let _page_end_threshold = cursor.u16()?;
+    }
+    Ok(cursor.position())
 }
 
 #[cfg(test)]
@@ -42,5 +66,10 @@ mod tests {
         assert_eq!(space, FileSpace { paged: true, reused: true, persists: false, page_size: 4 << 20 });
         assert!(parse(&mut Cursor::new(&bytes[..9], "", 0), sizes).is_err());
         assert!(parse(&mut Cursor::new(&[0, 1], "", 0), sizes).is_err());
+        assert_eq!(managers(&[&bytes[..11], &[0; 40]].concat(), sizes).unwrap(), 13);
+        let old = parse(&mut Cursor::new(&[0, 1, 1, 0, 0, 0], "", 0), sizes).unwrap();
+        assert_eq!(old, FileSpace { paged: false, reused: true, persists: true, page_size: 4096 });
+        assert_eq!(managers(&[0, 1, 1, 0, 0, 0, 7], sizes).unwrap(), 6);
+        assert!(parse(&mut Cursor::new(&[2, 1, 1, 0, 0, 0], "", 0), sizes).is_err());
     }
 }

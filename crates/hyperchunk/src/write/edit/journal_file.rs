@@ -4,6 +4,7 @@ use super::super::journal::{check_made_by, with_suffix};
 use super::super::options::Sync;
 use super::super::sink::LocalSink;
 use super::redo::{JournalFile, LeftRedo};
+use super::waiting::WaitingCommit;
 use crate::io::Locking;
 use crate::io::positioned::{read_exact_at, write_all_at};
 use crate::output::Folder;
@@ -21,6 +22,8 @@ pub(crate) fn redo_path(file: &Path) -> PathBuf {
 #[derive(Debug)]
 pub(super) struct LocalJournal {
     path: PathBuf,
+    /// The edited file.
+    of: PathBuf,
     sync: Sync,
     open: Option<(Folder, File)>,
 }
@@ -32,15 +35,15 @@ fn cannot(verb: &str, path: &Path, error: &io::Error) -> Error {
 
 impl LocalJournal {
     pub(super) fn new(file: &Path, sync: Sync) -> Self {
-        Self { path: redo_path(file), sync, open: None }
+        Self { path: redo_path(file), of: file.to_owned(), sync, open: None }
     }
 
     fn file(&mut self) -> Result<&File> {
         if self.open.is_none() {
             let refused = |error: io::Error| cannot("create", &self.path, &error);
             let (folder, name) = Folder::of(&self.path).map_err(refused)?;
-            // Private to the user: it holds the file's contents, whose readers are not decided here.
             let file = folder.create(&name, 0, 0o600).map_err(refused)?;
+            admit_readers(&file, &self.of);
             // Tells others that its editor lives, also where files are not locked.
             drop(file.try_lock());
             if self.sync != Sync::Never {
@@ -54,6 +57,26 @@ impl LocalJournal {
         }
     }
 }
+
+/// Lets those who may read the edited file read its journal, which has bytes of it: without it they could not read the
+/// file after an interruption.
+#[cfg(unix)]
+fn admit_readers(journal: &File, of: &Path) {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+    let (Ok(own), Ok(edited)) = (journal.metadata(), of.metadata()) else { return };
+    let (group, others) = (edited.mode() & 0o040, edited.mode() & 0o004);
+    let mode = match own.gid() == edited.gid() {
+        true => group | others,
+        // To other groups, its group counts as others.
+        false if group != 0 => others,
+        false => 0,
+    };
+    // Where permissions cannot be set, they mean nothing, either.
+    drop(journal.set_permissions(std::fs::Permissions::from_mode(0o600 | mode)));
+}
+
+#[cfg(not(unix))]
+fn admit_readers(_: &File, _: &Path) {}
 
 impl JournalFile for LocalJournal {
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
@@ -119,6 +142,16 @@ impl JournalFile for FoundJournal<'_> {
     }
 }
 
+/// What became of the journal of an interrupted edit.
+enum Settled {
+    /// There is none that counts.
+    Nothing,
+    /// It is completed or dropped.
+    Done,
+    /// It is complete, and the file cannot be written: the journal, its path, and the reason.
+    Waits(File, PathBuf, Error),
+}
+
 /// Completes the commit that an interrupted edit of a file left, or drops it if it is incomplete. Returns true if
 /// there was one. A journal counts only under the rules for companion files, and while no program edits the file.
 ///
@@ -126,13 +159,36 @@ impl JournalFile for FoundJournal<'_> {
 /// Changed if the file was changed since by a program that does not know the journal; Io if the file cannot be
 /// written.
 pub(crate) fn settle(file: &Path) -> Result<bool> {
+    match attempt(file)? {
+        Settled::Nothing => Ok(false),
+        Settled::Done => Ok(true),
+        Settled::Waits(_, _, error) => Err(error),
+    }
+}
+
+/// Does the same as [`settle`] for a reader. If the file cannot be written, returns the commit, through which the file
+/// is read.
+///
+/// # Errors
+/// As [`settle`]; the reason why the file cannot be written if the commit is too large for memory.
+pub(crate) fn settle_to_read(file: &Path) -> Result<Option<WaitingCommit>> {
+    let Settled::Waits(journal, path, error) = attempt(file)? else { return Ok(None) };
+    let size = journal.metadata().map_err(|error| cannot("read", &path, &error))?.len();
+    let found = FoundJournal(&journal, &path);
+    match LeftRedo::read(&found, size)? {
+        Some(left) => left.waiting()?.map(Some).ok_or(error),
+        None => Ok(None),
+    }
+}
+
+fn attempt(file: &Path) -> Result<Settled> {
     // The journal is beside the file itself, and not beside links to it.
     let is_link = file.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
     let resolved = if is_link { file.canonicalize().ok() } else { None };
     let target = resolved.as_deref().unwrap_or(file);
     let path = redo_path(target);
     // The usual case costs two system calls.
-    let Ok(metadata) = path.symlink_metadata() else { return Ok(false) };
+    let Ok(metadata) = path.symlink_metadata() else { return Ok(Settled::Nothing) };
     let refused = |error: io::Error| cannot("read", &path, &error);
     let (folder, name) = Folder::of(&path).map_err(refused)?;
     let distrusted = |metadata: &Metadata| match check_made_by(&folder, target, &path, metadata) {
@@ -144,35 +200,42 @@ pub(crate) fn settle(file: &Path) -> Result<bool> {
         }
     };
     if distrusted(&metadata) {
-        return Ok(false);
+        return Ok(Settled::Nothing);
     }
-    let journal = match folder.open_file(&name) {
+    let opened = folder.open_file(&name).or_else(|error| match error.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => folder.open_to_read(&name),
+        _ => Err(error),
+    });
+    let journal = match opened {
         Ok(journal) => journal,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-        Err(error) => return Err(refused(error)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Settled::Nothing),
+        Err(error) => {
+            return Err(refused(error).advise(format_args!(
+                "an edit of the file may have been interrupted; whoever may write the file completes it with \
+                 `hyperchunk recover {}`",
+                file.display()
+            )));
+        }
     };
     let is_exchanged = distrusted(&journal.metadata().map_err(refused)?);
     let is_edited = matches!(journal.try_lock(), Err(std::fs::TryLockError::WouldBlock));
     if is_exchanged || is_edited {
-        return Ok(false);
+        return Ok(Settled::Nothing);
     }
     let metadata = journal.metadata().map_err(refused)?;
     let found = FoundJournal(&journal, &path);
     let sink = match LocalSink::editable(target, Sync::Commit, Locking::Default) {
         Ok(sink) => sink,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Settled::Nothing),
         // Nothing has changed in the file yet.
-        Err(error)
-            if error.kind() == ErrorKind::Locked && LeftRedo::read(&found, metadata.len())?.is_none() =>
-        {
-            return Ok(false);
-        }
+        Err(_) if LeftRedo::read(&found, metadata.len())?.is_none() => return Ok(Settled::Nothing),
         Err(error) => {
-            return Err(error.advise(format_args!(
+            let error = error.advise(format_args!(
                 "an edit of the file was interrupted; whoever may write the file completes it with `hyperchunk \
                  recover {}`",
                 file.display()
-            )));
+            ));
+            return Ok(Settled::Waits(journal, path, error));
         }
     };
     if let Some(left) = LeftRedo::read(&found, metadata.len())? {
@@ -186,5 +249,5 @@ pub(crate) fn settle(file: &Path) -> Result<bool> {
     if let (Err(error), Err(_)) = (removed, emptied) {
         return Err(cannot("delete", &path, &error));
     }
-    Ok(true)
+    Ok(Settled::Done)
 }

@@ -6,9 +6,11 @@
 //! nothing.
 
 mod base;
+mod collections;
 mod commit;
 mod journal_file;
 mod load;
+mod managers;
 mod own_space;
 mod redo;
 mod sink;
@@ -16,9 +18,11 @@ mod structures;
 #[cfg(test)]
 mod tests;
 mod transaction;
+mod waiting;
 
 pub(super) use base::{BaseObject, Replaced};
-pub(crate) use journal_file::settle;
+pub(crate) use journal_file::{settle, settle_to_read};
+pub(crate) use waiting::WaitingCommit;
 
 use self::redo::{JournalFile, Redo};
 use super::options::CreateOptions;
@@ -35,10 +39,11 @@ use hyperchunk_format::parse::superblock;
 use std::collections::{BTreeSet, HashMap};
 use std::fs::Metadata;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Width of B-trees for chunks that an edit writes.
-const DEFAULT_CHUNK_K: u16 = 32;
+/// Sizes of pages that libhdf5 allows, in bytes.
+const PAGE_BYTES: std::ops::RangeInclusive<u64> = 512..=1 << 30;
 /// Number of bytes of the longest superblock that is edited.
 const SUPERBLOCK_BYTES: usize = 100;
 
@@ -48,8 +53,12 @@ pub(super) struct Edit {
     /// The file at the start of the edit: objects that were not read yet are unchanged since.
     pub(super) base: File,
     superblock: SuperblockBytes,
+    /// The superblock extension without free-space managers, if it had any.
+    pub(super) without_managers: Option<managers::Patch>,
     /// The objects that are known by their address.
     pub(super) known: Mutex<HashMap<u64, NodeId>>,
+    /// True once a collection for strings was looked for.
+    has_looked: AtomicBool,
     /// The space at the beginning of the open transaction.
     transaction: Mutex<Option<SpaceState>>,
 }
@@ -194,8 +203,8 @@ impl Writer {
     ///
     /// # Errors
     /// As [`File::open`]; Locked if a program has the file open; Unsupported, before anything is written, for files
-    /// with free space that is kept, paged allocation, an image of the metadata cache or addresses of another width
-    /// than 8 bytes, and for files of a sharded store.
+    /// with an image of the metadata cache or addresses of another width than 8 bytes, and for files of a sharded
+    /// store.
     pub fn edit(path: impl AsRef<Path>, options: &CreateOptions) -> Result<Self> {
         let path = path.as_ref();
         edit(path, options).map_err(|error| error.file(path.display()))
@@ -238,7 +247,7 @@ fn begin(
     options: &CreateOptions,
 ) -> Result<Writer> {
     let found = base.superblock().clone();
-    check(&base, &found)?;
+    let page = check(&base, &found)?;
     let mut options = CreateOptions { journal: false, user_block: found.base, ..options.clone() };
     options.layout = super::options::FileLayout::AtEnd;
     options.oldest = if found.version >= 3 { LibVersion::V110 } else { LibVersion::V18 };
@@ -247,9 +256,17 @@ fn begin(
     let length = base.size().max(found.end.saturating_add(found.base));
     let sink = Arc::new(sink::EditSink::new(sink, Redo::new(journal), length, only));
     let end = length.saturating_sub(found.base).next_multiple_of(8);
-    let edit = Edit { base, superblock, known: Mutex::default(), transaction: Mutex::default() };
+    let without_managers = managers::without_managers(&base)?;
+    let edit = Edit {
+        base,
+        superblock,
+        without_managers,
+        known: Mutex::default(),
+        has_looked: AtomicBool::new(false),
+        transaction: Mutex::default(),
+    };
     let root = found.root;
-    let writer = Writer::editing(Arc::<sink::EditSink>::clone(&sink), name, &options, end, edit);
+    let writer = Writer::editing(Arc::<sink::EditSink>::clone(&sink), name, &options, (end, page), edit);
     sink.set_reused(writer.0.space.reused_since_commit(), found.base);
     {
         let mut tree = writer.0.tree_mut();
@@ -264,27 +281,24 @@ fn begin(
     Ok(writer)
 }
 
-/// Refuses files with structures that an edit would not keep right.
-fn check(file: &File, found: &Superblock) -> Result<()> {
+/// Refuses files with structures that an edit would not keep right. Returns the size of the file's pages, if it has any.
+fn check(file: &File, found: &Superblock) -> Result<Option<u64>> {
     let space = file.parse(|image| superblock::file_space(image, found))?;
+    let page = space.filter(|space| space.paged).map(|space| space.page_size);
     let is_of_store = file.root()?.group()?.link(BLOCKS)?.is_some();
     let odd = [
         (is_of_store, "datasets of a sharded store, whose folder is not here"),
         (found.cache_image.is_some(), "an image of the metadata cache"),
         (found.driver.is_some(), "information for a driver"),
-        (found.chunk_k != DEFAULT_CHUNK_K, "B-trees for chunks of another width than 32"),
+        (found.chunk_k == 0, "B-trees for chunks of width 0"),
         (found.sizes.address != 8 || found.sizes.length != 8, "addresses that do not have 8 bytes"),
-        (space.as_ref().is_some_and(|space| space.paged), "paged allocation of space"),
-        (
-            space.as_ref().is_some_and(|space| space.persists),
-            "free space that is kept from one program to the next",
-        ),
+        (page.is_some_and(|page| !PAGE_BYTES.contains(&page)), "pages of a size that HDF5 does not allow"),
     ];
     match odd.iter().find(|(is, _)| *is) {
         Some((_, what)) => Err(Error::new(
             ErrorKind::Unsupported,
             format!("cannot edit the file: it has {what}; `hyperchunk pack` makes a file that can be edited"),
         )),
-        None => Ok(()),
+        None => Ok(page),
     }
 }

@@ -8,11 +8,15 @@ const MAX_PADDED_BYTES: u64 = 64 << 10;
 
 /// The space that the structures of an object have, as far as a commit does not use it yet.
 #[derive(Debug, Default)]
-pub(super) struct OwnSpace(BTreeMap<u64, u64>);
+pub(super) struct OwnSpace {
+    free: BTreeMap<u64, u64>,
+    /// Size of the file's pages, if it has any: a smaller part is in one, and others begin with one.
+    page: Option<u64>,
+}
 
 impl OwnSpace {
     /// Creates it from extents in any order. Extents that touch are merged.
-    pub(super) fn new(extents: impl Iterator<Item = Extent>) -> Self {
+    pub(super) fn new(extents: impl Iterator<Item = Extent>, page: Option<u64>) -> Self {
         let mut all: Vec<Extent> = extents.filter(|(_, length)| *length > 0).collect();
         all.sort_unstable();
         let mut merged: Vec<Extent> = Vec::with_capacity(all.len());
@@ -24,7 +28,7 @@ impl OwnSpace {
                 _ => merged.push((start, length)),
             }
         }
-        Self(merged.into_iter().collect())
+        Self { free: merged.into_iter().collect(), page }
     }
 
     /// Takes `length` bytes of the smallest place that has them.
@@ -46,18 +50,27 @@ impl OwnSpace {
 
     /// Takes bytes of the smallest place for whose size a function returns how many.
     fn take_if(&mut self, count: impl Fn(u64) -> Option<u64>) -> Option<Extent> {
-        let fitting = self.0.iter().filter_map(|(start, size)| Some((*size, *start, count(*size)?)));
+        let page = self.page;
+        let is_placed = |start: u64, taken: u64| match page {
+            Some(page) if taken < page => start % page + taken <= page,
+            Some(page) => start.is_multiple_of(page),
+            None => true,
+        };
+        let fitting = self.free.iter().filter_map(|(start, size)| {
+            let taken = count(*size)?;
+            is_placed(*start, taken).then_some((*size, *start, taken))
+        });
         let (size, start, taken) = fitting.min()?;
-        self.0.remove(&start);
+        self.free.remove(&start);
         if size > taken {
-            self.0.insert(start + taken, size - taken);
+            self.free.insert(start + taken, size - taken);
         }
         Some((start, taken))
     }
 
     /// Returns what is not used.
     pub(super) fn into_unused(self) -> impl Iterator<Item = Extent> {
-        self.0.into_iter()
+        self.free.into_iter()
     }
 }
 
@@ -67,17 +80,17 @@ mod tests {
 
     #[test]
     fn test_places_are_used_in_order_and_merged() {
-        let mut own = OwnSpace::new([(200, 50), (100, 60), (160, 40), (300, 10), (0, 0)].into_iter());
+        let mut own = OwnSpace::new([(200, 50), (100, 60), (160, 40), (300, 10), (0, 0)].into_iter(), None);
         assert_eq!(own.take(150), Some(100));
         assert_eq!(own.take(11), None);
         assert_eq!(own.take(10), Some(300));
         assert_eq!(own.into_unused().count(), 0);
         // The smallest that fits.
-        let mut own = OwnSpace::new([(0, 1000), (2000, 100), (3000, 100)].into_iter());
+        let mut own = OwnSpace::new([(0, 1000), (2000, 100), (3000, 100)].into_iter(), None);
         assert_eq!((own.take(100), own.take(100), own.take(100)), (Some(2000), Some(3000), Some(0)));
         // The same sizes get the same places.
         let blocks = [(40, 72), (112, 216), (1000, 512), (2000, 512)];
-        let mut own = OwnSpace::new(blocks.into_iter());
+        let mut own = OwnSpace::new(blocks.into_iter(), None);
         for (start, length) in blocks {
             assert_eq!(own.take(length), Some(start));
         }
@@ -85,11 +98,11 @@ mod tests {
 
     #[test]
     fn test_padding_has_room_for_a_message() {
-        let own = || OwnSpace::new([(0, 100)].into_iter());
+        let own = || OwnSpace::new([(0, 100)].into_iter(), None);
         assert_eq!(own().take_padded(100, 4), Some((0, 100)));
         assert_eq!(own().take_padded(98, 4), None);
         assert_eq!(own().take_padded(96, 4), Some((0, 100)));
-        let mut large = OwnSpace::new([(0, 100_000)].into_iter());
+        let mut large = OwnSpace::new([(0, 100_000)].into_iter(), None);
         assert_eq!(large.take_padded(100, 4), Some((0, 129)));
         assert_eq!(large.into_unused().collect::<Vec<_>>(), [(129, 99_871)]);
     }

@@ -8,6 +8,7 @@
 
 use super::super::sink::Sink;
 use super::super::snapshot::narrow;
+use super::waiting::{MAX_WAITING_BYTES, WaitingCommit, WaitingPiece};
 use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::checksum::lookup3;
 use std::collections::BTreeMap;
@@ -221,7 +222,7 @@ fn checksum(journal: &dyn JournalFile, at: u64, length: u64) -> Result<u32> {
 }
 
 /// Returns the parts of a range that are in one sector each: offset and length.
-fn sectors(start: u64, length: u64) -> impl Iterator<Item = (u64, u64)> {
+pub(super) fn sectors(start: u64, length: u64) -> impl Iterator<Item = (u64, u64)> {
     let end = start + length;
     let mut at = start;
     std::iter::from_fn(move || {
@@ -303,18 +304,28 @@ impl<'a> LeftRedo<'a> {
         Ok(Some(left))
     }
 
+    /// Returns the commit in memory; `None` if it is too large for that.
+    pub(crate) fn waiting(&self) -> Result<Option<WaitingCommit>> {
+        let total = self.pieces.iter().fold(0, |total: u64, piece| total.saturating_add(piece.length));
+        if total > MAX_WAITING_BYTES {
+            return Ok(None);
+        }
+        let mut pieces = Vec::with_capacity(self.pieces.len());
+        for piece in &self.pieces {
+            let mut bytes = vec![0; narrow(piece.length)];
+            self.journal.read_at(piece.at, &mut bytes)?;
+            pieces.push(WaitingPiece { start: piece.start, bytes, old: piece.old.clone() });
+        }
+        Ok(Some(WaitingCommit::new(pieces, self.size)))
+    }
+
     /// Puts all bytes into the file, which has `length` bytes.
     ///
     /// # Errors
     /// Changed if a sector holds neither its old nor its new bytes, or the file lacks new data of the commit.
     pub(crate) fn apply(&self, file: &dyn Sink, length: u64) -> Result<()> {
         if length < self.size {
-            let message = format!(
-                "cannot complete an interrupted edit: expected a file of at least {} bytes, got {length}: it was \
-                 truncated or replaced since; delete the journal to keep the file as it is",
-                self.size
-            );
-            return Err(Error::new(ErrorKind::Changed, message));
+            return Err(truncated(self.size, length));
         }
         for piece in &self.pieces {
             for ((start, length), old) in sectors(piece.start, piece.length).zip(&piece.old) {
@@ -322,10 +333,7 @@ impl<'a> LeftRedo<'a> {
                 file.read_at(start, &mut now)?;
                 self.journal.read_at(piece.at + (start - piece.start), &mut new)?;
                 if lookup3(&now) != *old && now != new {
-                    let message = "cannot complete an interrupted edit: expected the bytes of before or after it, \
-                                   got others: another program changed the file since; delete the journal to keep \
-                                   the file as it is";
-                    return Err(Error::new(ErrorKind::Changed, message).at(start));
+                    return Err(foreign(start));
                 }
             }
         }
@@ -336,6 +344,22 @@ impl<'a> LeftRedo<'a> {
         }
         file.sync()
     }
+}
+
+/// Returns the error of a file that is shorter than a commit needs.
+pub(super) fn truncated(needed: u64, length: u64) -> Error {
+    let message = format!(
+        "cannot complete an interrupted edit: expected a file of at least {needed} bytes, got {length}: it was \
+         truncated or replaced since; delete the journal to keep the file as it is"
+    );
+    Error::new(ErrorKind::Changed, message)
+}
+
+/// Returns the error of a sector that has neither its old nor its new bytes.
+pub(super) fn foreign(start: u64) -> Error {
+    let message = "cannot complete an interrupted edit: expected the bytes of before or after it, got others: \
+                   another program changed the file since; delete the journal to keep the file as it is";
+    Error::new(ErrorKind::Changed, message).at(start)
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u32> {

@@ -3,6 +3,7 @@
 
 use super::super::auxiliary::{Auxiliary, Part};
 use super::super::commit::{FrozenDataset, freeze, header_options, plain};
+use super::super::space::Use;
 use super::super::tree::{NodeId, Tree};
 use super::super::writer::Inner;
 use super::own_space::OwnSpace;
@@ -34,6 +35,9 @@ pub(in super::super) struct Encoded {
 impl Inner {
     /// Commits changed objects of an edit.
     pub(in super::super) fn commit_edit(&self, changed: &[NodeId]) -> Result<()> {
+        if self.space.page().is_some() {
+            self.promise_headers(changed)?;
+        }
         let tree = self.tree();
         let mut unused = self.space.commit_begins();
         let frozen = freeze(&tree, true);
@@ -47,7 +51,7 @@ impl Inner {
             if length == 0 {
                 return Ok(likely);
             }
-            Ok(self.space.take(length, 8).0)
+            Ok(self.space.take_for(Use::Structure, length, 8).0)
         })?;
         let uses = tree.uses(&tree.all());
         // A read in flight may be in the structures that would be replaced.
@@ -61,6 +65,10 @@ impl Inner {
                 self.write_changed(*address, bytes)?;
             }
         }
+        if let Some((address, extension)) = self.edit.as_ref().and_then(|edit| edit.without_managers.as_ref())
+        {
+            self.write_changed(*address, extension)?;
+        }
         structure.end = self.space.end();
         self.write_changed(0, &self.superblock(&structure, self.options.user_block)?)?;
         self.sink.publish(structure.end)?;
@@ -68,6 +76,19 @@ impl Inner {
         unused.extend(self.record_places(&structure, encoded));
         drop(exclusion);
         self.space.committed(unused);
+        Ok(())
+    }
+
+    /// Gives new objects their headers' addresses. In a file of pages each structure has its own place then.
+    fn promise_headers(&self, changed: &[NodeId]) -> Result<()> {
+        let mut tree = self.tree_mut();
+        for id in changed {
+            let node = tree.node_mut(*id)?;
+            if node.pinned.is_none() {
+                let size = object_header::pinned_size(&header_options(node));
+                node.pinned = Some(self.space.take_for(Use::Structure, size, 8).0);
+            }
+        }
         Ok(())
     }
 
@@ -85,10 +106,11 @@ impl Inner {
         let header = node.pinned.ok_or_else(|| Error::invalid("an object without an address"))?;
         let extents = node.blocks.iter().copied().chain(node.replaced_extents());
         let (mut own, mut unused) = match in_place {
-            true => (OwnSpace::new(extents), Vec::new()),
+            true => (OwnSpace::new(extents, self.space.page()), Vec::new()),
             false => (OwnSpace::default(), extents.collect()),
         };
-        let mut allocate = |size: u64| Ok(own.take(size).unwrap_or_else(|| self.space.take(size, 8).0));
+        let mut allocate =
+            |size: u64| Ok(own.take(size).unwrap_or_else(|| self.space.take_for(Use::Structure, size, 8).0));
         let mut beside = Auxiliary::Placed { allocate: &mut allocate, parts: Vec::new() };
         let mut messages = self.messages(node, (id, None), frozen, &mut beside, addresses, uses)?;
         let Auxiliary::Placed { mut parts, .. } = beside else { return Err(Error::invalid("joined parts")) };
@@ -98,7 +120,7 @@ impl Inner {
         let (address, size) = own.take_padded(length, least).unwrap_or_else(|| {
             // Room to grow.
             let size = (length + length / 4 + least).next_multiple_of(8);
-            (self.space.take(size, 8).0, size)
+            (self.space.take_for(Use::Structure, size, 8).0, size)
         });
         pad(&mut messages, size - length, least);
         parts.push((address, object_header::encode_continuation(&messages, &options)?));

@@ -128,6 +128,7 @@ impl Writer {
             self.0.restore_dataset(id, kept)?;
         }
         self.0.heap.forget();
+        edit.has_looked.store(false, Ordering::Release);
         self.0.space.restore(state);
         drop(self.0.snapshot.lock().unwrap_or_else(PoisonError::into_inner).take());
         self.load_content(NodeId::ROOT)

@@ -1,0 +1,112 @@
+//! Reading of a file through the complete journal of an interrupted edit, where the file cannot be written.
+
+use super::super::snapshot::narrow;
+use super::redo::{foreign, sectors, truncated};
+use crate::Result;
+use crate::io::{LocalFile, Source};
+use hyperchunk_format::checksum::lookup3;
+use std::fmt;
+use std::sync::Arc;
+
+/// Maximum number of bytes of a commit that is held in memory.
+pub(super) const MAX_WAITING_BYTES: u64 = 256 << 20;
+
+/// A piece of the file, as it is after the commit.
+#[derive(Debug)]
+pub(super) struct WaitingPiece {
+    pub(super) start: u64,
+    pub(super) bytes: Vec<u8>,
+    /// Checksums of its sectors before the commit.
+    pub(super) old: Vec<u32>,
+}
+
+/// A commit that is in a journal, and not or partly in its file.
+#[derive(Debug, Clone)]
+pub(crate) struct WaitingCommit {
+    /// By offset; they do not overlap.
+    pieces: Arc<[WaitingPiece]>,
+    /// Size of the file that the commit needs.
+    size: u64,
+    checksum: u32,
+}
+
+impl WaitingCommit {
+    pub(super) fn new(mut pieces: Vec<WaitingPiece>, size: u64) -> Self {
+        pieces.sort_by_key(|piece| piece.start);
+        let sums = pieces.iter().flat_map(|piece| {
+            [&piece.start.to_le_bytes()[..], &lookup3(&piece.bytes).to_le_bytes()].concat()
+        });
+        let checksum = lookup3(&sums.collect::<Vec<u8>>());
+        Self { pieces: pieces.into(), size, checksum }
+    }
+
+    /// Returns the file as it is after the commit.
+    ///
+    /// # Errors
+    /// Changed if the commit is not one of this file, or another program changed the file since; those of reading.
+    pub(crate) fn over(&self, file: LocalFile) -> Result<CommittedSource> {
+        if file.size() < self.size {
+            return Err(truncated(self.size, file.size()));
+        }
+        for piece in &*self.pieces {
+            for ((start, length), old) in sectors(piece.start, piece.bytes.len() as u64).zip(&piece.old) {
+                let at = narrow(start - piece.start);
+                let mut now = vec![0; narrow(length)];
+                file.read_at(start, &mut now)?;
+                if lookup3(&now) != *old && Some(&now[..]) != piece.bytes.get(at..at + now.len()) {
+                    return Err(foreign(start));
+                }
+            }
+        }
+        Ok(CommittedSource { file, commit: self.clone() })
+    }
+}
+
+/// A file with the bytes of a commit over its own.
+pub(crate) struct CommittedSource {
+    file: LocalFile,
+    commit: WaitingCommit,
+}
+
+impl fmt::Debug for CommittedSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CommittedSource").field("file", &self.file).finish_non_exhaustive()
+    }
+}
+
+impl Source for CommittedSource {
+    fn size(&self) -> u64 {
+        self.file.size()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.file.read_at(offset, buffer)?;
+        let end = offset + buffer.len() as u64;
+        let pieces = &self.commit.pieces;
+        let first = pieces.partition_point(|piece| piece.start + piece.bytes.len() as u64 <= offset);
+        for piece in pieces.iter().skip(first).take_while(|piece| piece.start < end) {
+            let from = piece.start.max(offset);
+            let to = (piece.start + piece.bytes.len() as u64).min(end);
+            let bytes = &piece.bytes[narrow(from - piece.start)..narrow(to - piece.start)];
+            buffer[narrow(from - offset)..narrow(to - offset)].copy_from_slice(bytes);
+        }
+        Ok(())
+    }
+
+    fn version(&self) -> Option<String> {
+        // Companions that belong to the file do not belong to the commit.
+        self.file.version().map(|version| format!("{version};commit:{:08x}", self.commit.checksum))
+    }
+
+    fn check_unchanged(&self) -> Result<()> {
+        self.file.check_unchanged()
+    }
+
+    fn follow_growth(&self) {
+        self.file.follow_growth();
+    }
+
+    fn release(&self) {
+        self.file.release();
+    }
+}

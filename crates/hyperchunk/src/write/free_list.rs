@@ -1,0 +1,214 @@
+//! Free list of the file's bytes, in pages or not.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Use of a page. Source: HDF5's paged aggregation, which keeps both apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Use {
+    /// Elements, chunks, and heap objects of variable length.
+    Data,
+    /// Headers, indexes and other structure.
+    Structure,
+}
+
+/// Pieces of space that never touch.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Pieces {
+    /// Start and length of each.
+    now: BTreeMap<u64, u64>,
+    /// The same by length and start.
+    by_length: BTreeSet<(u64, u64)>,
+}
+
+/// Free space.
+#[derive(Debug, Clone, Default)]
+pub(super) struct FreeList {
+    /// Free pieces; with pages, whole pages.
+    pieces: Pieces,
+    pages: Option<Pages>,
+    /// Space that the last commit still uses: free after the next one.
+    pub(super) later: Vec<(u64, u64)>,
+    /// Space that reads in flight may refer to: free once those that began before a commit have ended.
+    pub(super) read: Vec<(u64, (u64, u64))>,
+}
+
+/// Pages that are in use in part.
+#[derive(Debug, Clone)]
+struct Pages {
+    size: u64,
+    /// The known use of pages by their start: those that were begun since the file was opened.
+    uses: BTreeMap<u64, Use>,
+    /// Starts of the last pages of larger pieces.
+    tails: BTreeSet<u64>,
+    /// Free parts of pages by use.
+    parts: [Pieces; 2],
+}
+
+impl FreeList {
+    /// Divides space into pages from now on.
+    pub(super) fn use_pages(&mut self, size: u64) {
+        let (uses, tails, parts) = (BTreeMap::new(), BTreeSet::new(), Default::default());
+        self.pages = Some(Pages { size, uses, tails, parts });
+    }
+
+    /// Frees a piece. Of a page whose use is not known, only the whole is used again.
+    pub(super) fn free(&mut self, start: u64, length: u64) {
+        let Some(pages) = &mut self.pages else { return self.pieces.add(start, length) };
+        let (mut at, end) = (start, start + length);
+        while at < end {
+            let page = at - at % pages.size;
+            let next = (page + pages.size).min(end);
+            let is_whole = at == page && (next - at == pages.size || pages.tails.remove(&page));
+            if is_whole {
+                pages.uses.remove(&page);
+                self.pieces.add(page, pages.size);
+            } else if let Some(kind) = pages.uses.get(&page) {
+                pages.parts[*kind as usize].add(at, next - at);
+            }
+            at = next;
+        }
+    }
+
+    /// Takes bytes from the smallest piece that fits (best fit); the rest of it stays free.
+    pub(super) fn take(&mut self, length: u64, aligned: impl Fn(u64) -> u64) -> Option<u64> {
+        self.pieces.take(length, aligned)
+    }
+
+    /// Takes bytes for a use at a multiple of an alignment, in a file that ends at `end`. Returns their start, and the
+    /// end of the file.
+    pub(super) fn take_in_pages(
+        &mut self,
+        (kind, length, alignment): (Use, u64, u64),
+        end: u64,
+        aligned: impl Fn(u64, u64) -> u64,
+    ) -> (u64, u64) {
+        let Some(pages) = &mut self.pages else { return (end, end + length) };
+        let size = pages.size;
+        let is_part = length < size && alignment <= size;
+        if is_part {
+            let within = |start: u64| {
+                let start = aligned(start, alignment);
+                if start % size + length > size { start.next_multiple_of(size) } else { start }
+            };
+            if let Some(start) = pages.parts[kind as usize].take(length, within) {
+                return (start, end);
+            }
+        }
+        let whole = length.next_multiple_of(size).max(size);
+        let place = |start: u64| aligned(start.next_multiple_of(size), alignment).next_multiple_of(size);
+        let (start, end) = match self.pieces.take(whole, place) {
+            Some(start) => (start, end),
+            None => (place(end), place(end) + whole),
+        };
+        if is_part {
+            pages.uses.insert(start, kind);
+            if whole > length {
+                pages.parts[kind as usize].add(start + length, whole - length);
+            }
+        } else if length < whole {
+            pages.tails.insert(start + whole - size);
+        }
+        (start, end)
+    }
+
+    /// Returns whether anything may be free now.
+    pub(super) fn has_any(&self) -> bool {
+        self.pages.is_some() || !self.pieces.now.is_empty()
+    }
+
+    /// Returns the last free piece.
+    pub(super) fn last(&self) -> Option<(u64, u64)> {
+        self.pieces.now.last_key_value().map(|(start, length)| (*start, *length))
+    }
+
+    /// Removes a free piece.
+    pub(super) fn remove(&mut self, start: u64, length: u64) {
+        self.pieces.remove(start, length);
+    }
+}
+
+impl Pieces {
+    /// Returns whether all bytes of a range are in one of them.
+    pub(super) fn contain(&self, start: u64, length: u64) -> bool {
+        let before = self.now.range(..=start).next_back();
+        before.is_some_and(|(first, size)| start.saturating_add(length) <= first.saturating_add(*size))
+    }
+
+    /// Adds a piece, and merges it with its neighbours.
+    pub(super) fn add(&mut self, mut start: u64, mut length: u64) {
+        let before = self.now.range(..start).next_back().map(|(start, length)| (*start, *length));
+        if let Some((before, size)) = before.filter(|(before, size)| before + size == start) {
+            self.remove(before, size);
+            (start, length) = (before, length + size);
+        }
+        if let Some(size) = self.now.get(&(start + length)).copied() {
+            self.remove(start + length, size);
+            length += size;
+        }
+        self.now.insert(start, length);
+        self.by_length.insert((length, start));
+    }
+
+    fn remove(&mut self, start: u64, length: u64) {
+        self.now.remove(&start);
+        self.by_length.remove(&(length, start));
+    }
+
+    /// Takes bytes from the smallest piece that fits (best fit); the rest of it stays free.
+    fn take(&mut self, length: u64, aligned: impl Fn(u64) -> u64) -> Option<u64> {
+        let mut fitting = self.by_length.range((length, 0)..);
+        let (size, start) = fitting.find_map(|(size, start)| {
+            let skipped = aligned(*start) - start;
+            (skipped + length <= *size).then_some((*size, *start))
+        })?;
+        self.remove(start, size);
+        let first = aligned(start);
+        if first > start {
+            self.add(start, first - start);
+        }
+        let left = start + size - (first + length);
+        if left > 0 {
+            self.add(first + length, left);
+        }
+        Some(first)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes bytes aligned to 8.
+    fn take(list: &mut FreeList, kind: Use, length: u64, end: &mut u64) -> u64 {
+        let (start, new_end) =
+            list.take_in_pages((kind, length, 8), *end, |start, alignment| start.next_multiple_of(alignment));
+        *end = new_end;
+        assert_eq!(*end % 512, 0);
+        let is_within = start % 512 + length <= 512;
+        assert!(if length < 512 { is_within } else { start % 512 == 0 }, "{length} at {start}");
+        start
+    }
+
+    #[test]
+    fn test_pages_have_one_use_and_nothing_crosses_them() {
+        let (mut list, mut end) = (FreeList::default(), 1024);
+        list.use_pages(512);
+        assert_eq!(take(&mut list, Use::Structure, 100, &mut end), 1024);
+        assert_eq!(take(&mut list, Use::Data, 100, &mut end), 1536);
+        assert_eq!(take(&mut list, Use::Structure, 100, &mut end), 1128);
+        assert_eq!(take(&mut list, Use::Structure, 400, &mut end), 2048, "it would cross");
+        assert_eq!(take(&mut list, Use::Data, 512, &mut end), 2560);
+        assert_eq!(take(&mut list, Use::Data, 700, &mut end), 3072);
+        assert_eq!(end, 4096);
+        // Whole pages serve any use, parts theirs, and parts of unknown pages none.
+        list.free(3072, 700);
+        list.free(0, 100);
+        list.free(1024, 100);
+        assert_eq!(take(&mut list, Use::Data, 80, &mut end), 1640);
+        assert_eq!(take(&mut list, Use::Structure, 90, &mut end), 1024);
+        assert_eq!(take(&mut list, Use::Structure, 1024, &mut end), 3072);
+        assert_eq!(end, 4096);
+        list.free(512, 512);
+        assert_eq!(take(&mut list, Use::Structure, 500, &mut end), 512);
+    }
+}
