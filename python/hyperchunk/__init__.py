@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import importlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
+from typing import TYPE_CHECKING, Literal, Unpack, overload
 
 from hyperchunk import _core
 from hyperchunk._core import __version__, set_metadata_cache_bytes
@@ -33,8 +33,10 @@ if TYPE_CHECKING:
         hdf5_udf,
         layouts,
         netcdf,
+        observing,
         plugins,
         pool,
+        progress,
         store,
         trust,
         typing,
@@ -75,7 +77,15 @@ if TYPE_CHECKING:
     from hyperchunk.references import AttributeReference, Reference, RegionReference
     from hyperchunk.salvaging import SalvagedObject, SalvageReport, salvage
     from hyperchunk.selections import MultiBlockSlice
-    from hyperchunk.typing import CreateOptions, FileName, NetworkOptions, NewFileOptions, PathLike, StorageOptions
+    from hyperchunk.typing import (
+        AnyModeOptions,
+        CreateOptions,
+        FileName,
+        NetworkOptions,
+        NewFileOptions,
+        PathLike,
+        StorageOptions,
+    )
     from hyperchunk.virtual import UNLIMITED, VirtualLayout, VirtualSource
     from hyperchunk.write.file import WritableFile
 
@@ -132,8 +142,10 @@ _MODULES = (
     "hdf5_udf",
     "layouts",
     "netcdf",
+    "observing",
     "plugins",
     "pool",
+    "progress",
     "store",
     "trust",
     "typing",
@@ -141,15 +153,17 @@ _MODULES = (
 )
 
 
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return importlib.import_module(f"hyperchunk.{name}")
-    home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module 'hyperchunk' has no attribute {name!r}")
-    found = getattr(importlib.import_module(f"hyperchunk.{home}"), name)
-    globals()[name] = found
-    return found
+if not TYPE_CHECKING:  # with it, type checkers would accept any name
+
+    def __getattr__(name: str) -> object:
+        if name in _MODULES:
+            return importlib.import_module(f"hyperchunk.{name}")
+        home = _HOME.get(name)
+        if home is None:
+            raise AttributeError(f"module 'hyperchunk' has no attribute {name!r}")
+        found = getattr(importlib.import_module(f"hyperchunk.{home}"), name)
+        globals()[name] = found
+        return found
 
 
 def __dir__() -> list[str]:
@@ -158,32 +172,10 @@ def __dir__() -> list[str]:
 
 @overload
 def open(
-    name: FileName,
-    mode: Literal["w", "w-", "x", "r+", "a"],
-    **options: Unpack[CreateOptions],
+    name: FileName, mode: Literal["w", "w-", "x", "r+", "a"], **options: Unpack[CreateOptions]
 ) -> WritableFile: ...
 @overload
-def open(
-    name: FileName,
-    mode: str = "r",
-    driver: str | None = None,
-    libver: str | tuple[str, str] | None = None,
-    userblock_size: int | None = None,
-    swmr: bool = False,
-    *,
-    storage_options: StorageOptions | None = None,
-    network: NetworkOptions | None = None,
-    locking: bool | str | None = None,
-    ignore_locks: bool = False,
-    allow_truncated: bool = False,
-    threads: int | None = None,
-    external: str = "anywhere",
-    index: PathLike = "auto",
-    epoch: int | None = None,
-    layouts: bool = True,
-    limits: Mapping[str, int] | None = None,
-    **creation: Unpack[NewFileOptions],
-) -> File: ...
+def open(name: FileName, mode: str = "r", **options: Unpack[AnyModeOptions]) -> File: ...
 def open(
     name: FileName,
     mode: str = "r",
@@ -367,10 +359,12 @@ __all__ = [
     "is_hdf5",
     "layouts",
     "netcdf",
+    "observing",
     "opaque_dtype",
     "open",
     "plugins",
     "pool",
+    "progress",
     "query",
     "ref_dtype",
     "regionref_dtype",

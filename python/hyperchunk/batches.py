@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar, overload
 
-from hyperchunk import _core, selections
+import numpy as np
+
+from hyperchunk import _core, observing, selections
 from hyperchunk.dataset import Dataset
 from hyperchunk.objects import HLObject, encode
+from hyperchunk.progress import Progress, ProgressLike, is_wanted
 from hyperchunk.typing import Array, Index, Values
 from hyperchunk.values import Plan
 
@@ -21,8 +25,13 @@ R = TypeVar("R")
 
 #: A dataset to read: its path or itself, and maybe an index.
 Wanted: TypeAlias = "str | bytes | Dataset | tuple[str | bytes | Dataset, Index]"
+#: Bytes of a piece whose progress is shown.
+_PIECE_BYTES = 64 << 20
 # Maximum number of background reads. They mostly wait for the network.
 _BACKGROUND = 32
+
+
+_Read: TypeAlias = "tuple[_core.Dataset, _core.Choice, _core.Conversion | None, Array]"
 
 
 class _Planned(NamedTuple):
@@ -42,7 +51,7 @@ class _Planned(NamedTuple):
         return out if out.ndim or self.whole else out[()]
 
 
-def _plan(dataset: Dataset, index: Index) -> _Planned | None:
+def planned_read(dataset: Dataset, index: Index, plan: Plan | None = None) -> _Planned | None:
     """Plans the read of an index; None if it selects more than elements: fields, references, null dataspaces."""
     args = index if isinstance(index, tuple) else (index,)
     dims = dataset.shape
@@ -52,7 +61,8 @@ def _plan(dataset: Dataset, index: Index) -> _Planned | None:
     if dims == () and not whole:
         return None
     selection = selections.everything(dims) if whole else selections.select(dims, args)
-    plan = dataset._reading()
+    if plan is None:
+        plan = dataset._reading()
     return _Planned(dataset, selection, plan, plan.empty(selection.read_shape), whole and args != ())
 
 
@@ -62,18 +72,114 @@ def _is_plain(arg: object) -> bool:
     return arg is not None and not isinstance(arg, str | Reference)
 
 
-def _read(wanted: list[tuple[Dataset, Index]]) -> list[Values]:
-    planned = [_plan(dataset, index) for dataset, index in wanted]
+def _read(wanted: list[tuple[Dataset, Index]], progress: ProgressLike = None) -> list[Values]:
+    if wanted and (observing.tracer is not None or observing.is_logged(observing.DEBUG)):
+        opened = wanted[0][0]._opened
+        with observing.reading("read_many", None, opened.core, opened.filename) as facts:
+            facts["datasets"] = len(wanted)
+            return _read_all(wanted, progress)
+    return _read_all(wanted, progress)
+
+
+def _read_all(wanted: list[tuple[Dataset, Index]], progress: ProgressLike) -> list[Values]:
+    with observing.span("plan"):
+        planned = [planned_read(dataset, index) for dataset, index in wanted]
     reads = [
         (plan.dataset._readable, plan.selection.choice, plan.plan.conversion, plan.out)
         for plan in planned
         if plan is not None and plan.out.size
     ]
-    _core.read_many(reads)
-    return [
-        dataset[index] if plan is None else plan.finish()
-        for plan, (dataset, index) in zip(planned, wanted, strict=True)
-    ]
+    with observing.span("fetch"):
+        _fetch(reads, progress)
+    with observing.span("convert"):
+        return [
+            dataset[index] if plan is None else plan.finish()
+            for plan, (dataset, index) in zip(planned, wanted, strict=True)
+        ]
+
+
+def _fetch(reads: list[_Read], progress: ProgressLike) -> None:
+    if is_wanted(progress):
+        with Progress(progress, sum(read[-1].nbytes for read in reads), "B") as shown:
+            for some in _pieces(reads):
+                _core.read_many(some)
+                shown.add(sum(read[-1].nbytes for read in some))
+    else:
+        _core.read_many(reads)
+
+
+def _pieces(reads: list[_Read]) -> Iterator[list[_Read]]:
+    """Iterates over consecutive reads of at least :data:`_PIECE_BYTES` together."""
+    some: list[_Read] = []
+    for read in reads:
+        some.append(read)
+        if sum(one[-1].nbytes for one in some) >= _PIECE_BYTES:
+            yield some
+            some = []
+    if some:
+        yield some
+
+
+def read(dataset: Dataset, index: Index, progress: ProgressLike) -> Values:
+    """Reads an index: a box along its first dimension in pieces of whole chunks, anything else in one."""
+    args = index if isinstance(index, tuple) else (index,)
+    dims = dataset.shape
+    if not is_wanted(progress) or not dims:
+        return dataset[index]
+    full = [arg for arg in args if arg is not Ellipsis]
+    if len(full) < len(args) <= len(full) + 1 and len(full) <= len(dims):
+        place = next(number for number, arg in enumerate(args) if arg is Ellipsis)
+        args = (*args[:place], *[slice(None)] * (len(dims) - len(full)), *args[place + 1 :])
+    elif len(args) == len(full) < len(dims):
+        args = (*args, *[slice(None)] * (len(dims) - len(args)))
+    found = selections.slab(dims, args)
+    if found is None or not math.prod(found[1]):
+        values = dataset[index]
+        size = int(np.asarray(values).nbytes)
+        with Progress(progress, size, "B") as shown:
+            shown.add(size)
+        return values
+    slab, shape = found
+    data, plan = dataset._data, dataset._reading()
+    out = plan.empty(shape)
+    # Pieces of the first dimension that has several elements are contiguous in the array.
+    axis = next((number for number in range(len(dims)) if slab[3 * number + 2] > 1), 0)
+    start, step, count = slab[3 * axis : 3 * axis + 3]
+    rows = out.reshape((count, -1))
+    side = dataset.chunks[axis] if dataset.chunks else 1
+    most = max(1, _PIECE_BYTES // max(1, out.nbytes // count))
+    with Progress(progress, out.nbytes, "B") as shown:
+        at = 0
+        while at < count:
+            end = at + most
+            if side > 1:
+                # The first row of the chunk in which the piece would end, or the one after a whole chunk.
+                border = max((start + end * step) // side, (start + at * step) // side + 1) * side
+                end = -(-(border - start) // step)
+            end = min(end, count)
+            part = [*slab[: 3 * axis], start + at * step, step, end - at, *slab[3 * axis + 3 :]]
+            data.read_slab(part, plan.conversion, rows[at:end])
+            shown.add(rows[at:end].nbytes)
+            at = end
+    values = plan.finish(dataset._opened.need(), out)
+    return values if values.ndim else values[()]
+
+
+def watched_read(dataset: Dataset, args: selections.Args, plan: Plan | None) -> Values:
+    """Reads an index, with spans and a record of its parts."""
+    opened, data = dataset._opened, dataset._data
+    with observing.reading("read", dataset, opened.core, opened.filename) as facts:
+        with observing.span("plan"):
+            planned = planned_read(dataset, args, plan)
+        if planned is None:
+            with observing.span("fetch"):
+                return dataset._read_plain(args, plan)
+        facts["shape"], facts["bytes"] = planned.selection.read_shape, planned.out.nbytes
+        with observing.span("fetch"):
+            if planned.out.size:
+                data.read(planned.selection.choice, planned.plan.conversion, planned.out)
+        with observing.span("convert"):
+            return planned.finish()
 
 
 def read_slices(dataset: Dataset, indices: Iterable[Index]) -> list[Values]:
@@ -82,19 +188,21 @@ def read_slices(dataset: Dataset, indices: Iterable[Index]) -> list[Values]:
 
 
 @overload
-def read_many(group: Group, wanted: Mapping[str, Index]) -> dict[str, Values]: ...
+def read_many(group: Group, wanted: Mapping[str, Index], progress: ProgressLike = None) -> dict[str, Values]: ...
 @overload
-def read_many(group: Group, wanted: Sequence[Wanted]) -> list[Values]: ...
-def read_many(group: Group, wanted: Mapping[str, Index] | Sequence[Wanted]) -> dict[str, Values] | list[Values]:
+def read_many(group: Group, wanted: Sequence[Wanted], progress: ProgressLike = None) -> list[Values]: ...
+def read_many(
+    group: Group, wanted: Mapping[str, Index] | Sequence[Wanted], progress: ProgressLike = None
+) -> dict[str, Values] | list[Values]:
     """Reads from several datasets: see :meth:`Group.read_many`."""
     if isinstance(wanted, Mapping):
-        return dict(zip(wanted, read_many(group, list(wanted.items())), strict=True))
+        return dict(zip(wanted, read_many(group, list(wanted.items()), progress), strict=True))
     pairs: list[tuple[str | bytes | Dataset, Index]] = [
         item if isinstance(item, tuple) else (item, ...) for item in wanted
     ]
     whole = sum(index is Ellipsis or (isinstance(index, tuple) and not index) for _, index in pairs)
     datasets = _datasets(group, [what for what, _ in pairs], whole)
-    return _read([(dataset, index) for dataset, (_, index) in zip(datasets, pairs, strict=True)])
+    return _read([(dataset, index) for dataset, (_, index) in zip(datasets, pairs, strict=True)], progress)
 
 
 def _datasets(group: Group, wanted: list[str | bytes | Dataset], whole: int) -> list[Dataset]:

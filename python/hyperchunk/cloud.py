@@ -10,7 +10,7 @@ import math
 import os
 from typing import TypedDict, Unpack
 
-from hyperchunk import _core
+from hyperchunk import _core, observing
 from hyperchunk.file import File, path_of
 from hyperchunk.sources import source_of
 from hyperchunk.typing import FileName, OpenOptions, PathLike
@@ -167,7 +167,7 @@ def index(
     nameless = source_of(file) is not None
     if nameless and (cache or (output is None and kerchunk is None and virtualizarr is None)):
         raise ValueError("an object without a path or URL has no place for its index: give output")
-    with _opened(file, options) as opened:
+    with _opened(file, options) as opened, observing.work("index", opened.filename):
         made = _core_of(opened).make_index(
             opened.filename if nameless else path_of(file),
             output=_path(output),

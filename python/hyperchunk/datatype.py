@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import posixpath
+from typing import TYPE_CHECKING, NoReturn
 
 from hyperchunk import dtypes
 from hyperchunk._printable import printable
 from hyperchunk.likeness import class_of_h5py
 from hyperchunk.objects import HLObject
-from hyperchunk.typing import Dtype
+from hyperchunk.typing import Dtype, Index
 
 
 class Datatype(HLObject):
@@ -24,6 +25,10 @@ class Datatype(HLObject):
     __slots__ = ()
 
     __class__ = class_of_h5py("Datatype")
+
+    if TYPE_CHECKING:
+        # A datatype has no elements; it is one of the members that a path may lead to, in ``file["x"][0]``.
+        def __getitem__(self, index: Index) -> NoReturn: ...
 
     @property
     def dtype(self) -> Dtype:

@@ -62,7 +62,7 @@ class DimensionProxy:
 
         attached = self._dataset.attrs.get("DIMENSION_LIST")
         file = self._dataset.file
-        return [file[reference] for reference in references(attached, self._dimension)]
+        return [file.dataset(reference) for reference in references(attached, self._dimension)]
 
     def __len__(self) -> int:
         return len(self._scales())

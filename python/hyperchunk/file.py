@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self, Unpack
 
-from hyperchunk import _core
+from hyperchunk import _core, observing
 from hyperchunk._printable import printable
 from hyperchunk.exceptions import HyperchunkError, NotFoundError, NotHdf5Error, UnsupportedError
 from hyperchunk.group import Group
@@ -444,8 +444,12 @@ def locking_of(locking: bool | str | None) -> str:
     return _LOCKING[locking]
 
 
-def open_core(recipe: Recipe) -> _core.File:
-    """Opens the `_core` object of a file."""
+def open_core(recipe: Recipe, level: int = observing.INFO) -> _core.File:
+    """Opens the `_core` object of a file, with a record of that level."""
+    return observing.opened(recipe, _open_core, level)
+
+
+def _open_core(recipe: Recipe) -> _core.File:
     if recipe.source is not None:
         return _core.File.from_source(recipe.source, recipe.filename, **recipe.options)
     if recipe.driver == "network":

@@ -11,7 +11,7 @@ from threading import Event
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from hyperchunk import _core
+from hyperchunk import _core, observing
 from hyperchunk.exceptions import (
     ChangedError,
     CorruptError,
@@ -221,6 +221,9 @@ class Follower:
         if error is None:
             self._trouble = None
         else:
+            if self._trouble is None:
+                where = observing.shown(self._recipe.filename)
+                observing.LOG.info("follow of %s:%s waits: %s", where, self.name, error)
             since = now if self._trouble is None else self._trouble[0]
             self._trouble = since, error
             if now - since >= self._patience:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Literal, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar, Unpack, cast, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -23,9 +23,22 @@ from hyperchunk.exceptions import (
 from hyperchunk.likeness import class_of_h5py
 from hyperchunk.links import ExternalLink, HardLink, SoftLink, UserLink
 from hyperchunk.objects import AnyObject, HLObject, MappingHDF5, Opened, encode, read_only
+from hyperchunk.progress import ProgressLike
 from hyperchunk.references import Reference
 from hyperchunk.suggestions import few, suggestion
-from hyperchunk.typing import Cells, Compounds, DatasetOptions, Enums, Half, Index, Member, Rows, Strings, Values
+from hyperchunk.typing import (
+    Cells,
+    Compounds,
+    DatasetOptions,
+    ElementIndex,
+    Enums,
+    Half,
+    Index,
+    Member,
+    Rows,
+    Strings,
+    Values,
+)
 
 if TYPE_CHECKING:
     from hyperchunk.arrow.table import Table
@@ -50,7 +63,12 @@ class Group(HLObject, MappingHDF5[Member]):
 
     __class__ = class_of_h5py("Group")
 
-    def __getitem__(self, name: str | bytes | Reference) -> Member:
+    @overload
+    def __getitem__(self, name: str | bytes | Reference) -> Member: ...
+    # An index of elements is an error; in ``file["x"][0]``, type checkers try all that a path may lead to.
+    @overload
+    def __getitem__(self, name: ElementIndex) -> NoReturn: ...
+    def __getitem__(self, name: ElementIndex | str | bytes | Reference) -> Member:
         if isinstance(name, Reference):
             return self._referred(name)
         if not isinstance(name, str | bytes):
@@ -104,7 +122,7 @@ class Group(HLObject, MappingHDF5[Member]):
         assert not isinstance(found, tuple)
         return found
 
-    def _referred(self, reference: Reference) -> HLObject:
+    def _referred(self, reference: Reference) -> Member:
         core = self._opened.need()
         if not reference:
             raise ValueError("Invalid HDF5 object reference")
@@ -134,8 +152,45 @@ class Group(HLObject, MappingHDF5[Member]):
         parts = [part for part in path.split("/") if part not in ("", ".")]
         return "/".join([here, *parts]) or "/"
 
+    def dataset(self, name: str | bytes | Reference) -> Dataset:
+        """Returns ``group[name]``, which must be a dataset: for type checkers, and for a clear error.
+
+        Raises:
+            KeyError: There is no object of that name.
+            TypeError: The object is none.
+
+        Example:
+            >>> with hyperchunk.open("a.h5", "w") as file:
+            ...     file["x"] = [1, 2]
+            ...     file.dataset("x").shape
+            (2,)
+        """
+        return cast("Dataset", self._of_kind(name, Dataset))
+
+    def group(self, name: str | bytes | Reference) -> Group:
+        """Returns ``group[name]``, which must be a group, as :meth:`dataset` does a dataset.
+
+        Example:
+            >>> with hyperchunk.open("a.h5", "w") as file:
+            ...     file["g/x"] = 1
+            ...     len(file.group("g"))
+            1
+        """
+        return cast("Group", self._of_kind(name, Group))
+
+    def _of_kind(self, name: str | bytes | Reference, kind: type[HLObject]) -> HLObject:
+        found = self[name]
+        if not isinstance(found, kind):
+            raise TypeError(
+                f"cannot open {found.name or name!r} as a {kind.__name__}: it is a {type(found).__name__} "
+                f"(file {self._opened.filename})"
+            )
+        return found
+
     @overload
-    def get(self, name: str | bytes | Reference, default: object = None) -> Member: ...
+    def get(self, name: str | bytes | Reference) -> Member | None: ...
+    @overload
+    def get(self, name: str | bytes | Reference, default: R) -> Member | R: ...
     @overload
     def get(
         self, name: str | bytes, default: object = None, getclass: Literal[False] = False, *, getlink: Literal[True]
@@ -143,10 +198,10 @@ class Group(HLObject, MappingHDF5[Member]):
     @overload
     def get(
         self, name: str | bytes | Reference, default: object = None, getclass: bool = False, getlink: bool = False
-    ) -> Member: ...
+    ) -> Any: ...
     def get(
         self, name: str | bytes | Reference, default: object = None, getclass: bool = False, getlink: bool = False
-    ) -> Member:
+    ) -> Any:
         """Returns the object of a name, without an error if it does not exist.
 
         Args:
@@ -204,7 +259,7 @@ class Group(HLObject, MappingHDF5[Member]):
                 path = self._join(name) if isinstance(name, str) and "/" not in name else None
                 yield name, wrap(self._opened, core.object(target[1], path), path)
             else:
-                yield name, self.get(name)
+                yield name, cast("Member", self.get(name))
 
     def __contains__(self, name: object) -> bool:
         path = encode(name)  # type: ignore[arg-type]
@@ -227,14 +282,18 @@ class Group(HLObject, MappingHDF5[Member]):
         self._opened.need().prefetch(self._object, attributes=attributes, depth=depth)
 
     @overload
-    def read_many(self, wanted: Mapping[str, Index]) -> dict[str, Values]: ...
+    def read_many(self, wanted: Mapping[str, Index], *, progress: ProgressLike = None) -> dict[str, Values]: ...
     @overload
-    def read_many(self, wanted: Sequence[Wanted]) -> list[Values]: ...
-    def read_many(self, wanted: Mapping[str, Index] | Sequence[Wanted]) -> dict[str, Values] | list[Values]:
+    def read_many(self, wanted: Sequence[Wanted], *, progress: ProgressLike = None) -> list[Values]: ...
+    def read_many(
+        self, wanted: Mapping[str, Index] | Sequence[Wanted], *, progress: ProgressLike = None
+    ) -> dict[str, Values] | list[Values]:
         """Reads from several datasets in one batch: their chunks are located, fetched and decoded together.
 
         Args:
             wanted: Indices by the paths of datasets from here; or a list of paths, datasets and pairs with indices.
+            progress: Shows the bytes of the arrays: True, a function of the finished part and the total, or a tqdm
+                object (:mod:`hyperchunk.progress`). The batch is then read in pieces of 64 MiB or more.
 
         Returns:
             Arrays by the same paths; or a list of them.
@@ -253,7 +312,7 @@ class Group(HLObject, MappingHDF5[Member]):
         """
         from hyperchunk.batches import read_many
 
-        return read_many(self, wanted)
+        return read_many(self, wanted, progress)
 
     @overload
     def read_many_future(self, wanted: Mapping[str, Index]) -> Future[dict[str, Values]]: ...
@@ -379,7 +438,7 @@ class Group(HLObject, MappingHDF5[Member]):
         """
         return self._visit(lambda name, address: func(name, self._below(name, address)))
 
-    def _below(self, name: str, address: int) -> HLObject:
+    def _below(self, name: str, address: int) -> Member:
         path = self._join(name)
         return wrap(self._opened, self._opened.need().object(address, path), path)
 
@@ -568,9 +627,9 @@ class _InvalidReferenceError(HyperchunkError, ValueError):
 CLASSES = (Group, Dataset, Datatype)
 
 
-def wrap(opened: Opened, found: AnyObject, name: str | None) -> HLObject:
+def wrap(opened: Opened, found: AnyObject, name: str | None) -> Member:
     """Wraps a `_core` object in its Python class."""
-    return (opened.classes or CLASSES)[found.kind](opened, found, name)
+    return cast("Member", (opened.classes or CLASSES)[found.kind](opened, found, name))
 
 
 def _link_of(target: Description) -> Link:

@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias, TypedDict
 
-from hyperchunk import _core, executors
+from hyperchunk import _core, executors, observing
 from hyperchunk.exceptions import HyperchunkError
 from hyperchunk.file import is_url
+from hyperchunk.progress import Progress, ProgressLike, is_wanted
 from hyperchunk.typing import PathLike
 
 #: Shape of a chunk, or ``{"target_mb": 8, "favor": [1]}``: its size, and the dimensions along which it is long.
@@ -41,7 +42,7 @@ class RestructureOptions(TypedDict, total=False):
     workers: int | None
     threads: int
     sync: bool
-    progress: Callable[[int, int], None] | None
+    progress: ProgressLike
 
 
 @dataclass(frozen=True)
@@ -150,7 +151,7 @@ def restructure(
     workers: int | None = None,
     threads: int = 0,
     sync: bool = True,
-    progress: Callable[[int, int], None] | None = None,
+    progress: ProgressLike = None,
 ) -> RestructureResult:
     """Makes another layout of a dataset. To resume an interrupted run, make the same request again.
 
@@ -169,7 +170,8 @@ def restructure(
         workers: Number of processes of the executor.
         threads: Number of threads; 0 for one per processor.
         sync: Whether the layout is on disk before it is used.
-        progress: Called with the number of finished tasks and the number of all tasks.
+        progress: Shows the number of tasks: True, a function of the finished part and the total, or a tqdm object
+            (:mod:`hyperchunk.progress`).
 
     Raises:
         FileExistsError: `output` exists.
@@ -198,21 +200,21 @@ def restructure(
     def each(result: tuple[int, int]) -> None:
         nonlocal done, skipped
         done, skipped = done + result[0], skipped + result[1]
-        if progress is not None:
-            progress(done + skipped, total)
+        shown.add(sum(result))
 
     # With an executor, each process uses one thread.
     own = threads if executor is None else (threads or 1)
-    for number, tasks in enumerate(job.tasks):
-        work: Callable[[int, int], tuple[int, int]]
-        if executor is None:
-            work = functools.partial(_here, job, number, own)
-            step = tasks if progress is None else max(1, -(-tasks // 100))
-            for first in range(0, tasks, max(1, step)):
-                each(work(first, min(tasks, first + step)))
-        else:
-            work = functools.partial(_work, name, request, target, job.id, number, own)
-            executors.run(work, tasks, executor=executor, workers=workers, each=each)
+    with observing.work("restructure", name), Progress(progress, total, "tasks") as shown:
+        for number, tasks in enumerate(job.tasks):
+            work: Callable[[int, int], tuple[int, int]]
+            if executor is None:
+                work = functools.partial(_here, job, number, own)
+                step = max(1, -(-tasks // 100)) if is_wanted(progress) else tasks
+                for first in range(0, tasks, max(1, step)):
+                    each(work(first, min(tasks, first + step)))
+            else:
+                work = functools.partial(_work, name, request, target, job.id, number, own)
+                executors.run(work, tasks, executor=executor, workers=workers, each=each)
     left_out = job.commit("epoch" if sync else "never")
     chunk_made = tuple(json.loads(job.describe(threads))["chunk"])
     return RestructureResult(job.id, job.path, chunk_made, done, skipped, tuple(left_out))

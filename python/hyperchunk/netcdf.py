@@ -135,7 +135,9 @@ class Group:
         self.phony_dims = phony_dims
         self._phony: list[tuple[int, str]] = []
         self._members = list(members(found))
-        self._datasets = [(name, item) for name, item in self._members if _is_variable(item)]
+        self._datasets = [
+            (name, item) for name, item in self._members if isinstance(item, Dataset) and _is_variable(item)
+        ]
 
     @property
     def path(self) -> str:

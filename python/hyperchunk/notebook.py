@@ -1,4 +1,5 @@
-"""HTML of files, groups and datasets, for notebooks: a tree to unfold, without scripts.
+"""HTML of files, groups and datasets, for notebooks: a tree to unfold, without scripts. The module `notebook_parts` has
+tables, queries and stores.
 
 Its cost is bounded: at most :data:`MAX_SHOWN` objects and :data:`MAX_MEMBERS` of each group are looked at, whatever the
 file has. Every text of the file is escaped.
@@ -34,7 +35,8 @@ _STYLE = (
     ".hyperchunk ul{list-style:none;margin:0;padding-left:1.4em}.hyperchunk summary{cursor:pointer}"
     ".hyperchunk table{border-collapse:collapse;margin:.2em 0 .2em 1.2em}"
     ".hyperchunk td{text-align:left;padding:0 1em 0 0;border:0;background:none}"
-    ".hyperchunk .d{opacity:.65}.hyperchunk li{padding-left:.95em}.hyperchunk li.g{padding-left:0}</style>"
+    ".hyperchunk .d{opacity:.65}.hyperchunk li{padding-left:.95em}.hyperchunk li.g{padding-left:0}"
+    ".hyperchunk .h{margin:.2em 0 .2em 1.2em}</style>"
 )
 
 
@@ -45,6 +47,11 @@ def of_object(found: HLObject) -> str:
     from hyperchunk.dataset import Dataset
 
     body = _dataset(found) if isinstance(found, Dataset) else _group(found)  # type: ignore[arg-type]
+    return wrapped(body)
+
+
+def wrapped(body: str) -> str:
+    """Returns HTML with the style that it needs."""
     return f'{_STYLE}<div class="hyperchunk">{body}</div>'
 
 
@@ -178,7 +185,12 @@ def _dataset(dataset: Dataset) -> str:
     ]
     table = "".join(f"<tr><td class=d>{name}</td><td>{value}</td></tr>" for name, value in rows if value)
     head = f"<b>{_shown(dataset.name or '(anonymous)')}</b> <span class=d>dataset</span>"
-    return f"<details open><summary>{head}</summary><table>{table}</table>{_attributes(dataset)}</details>"
+    drawn = ""
+    if data.shape and data.datatype.description[0] in ("integer", "float"):
+        from hyperchunk.notebook_parts import statistics_of
+
+        drawn = statistics_of(dataset, data, math.prod(data.shape) * data.datatype.size)
+    return f"<details open><summary>{head}</summary><table>{table}</table>{drawn}{_attributes(dataset)}</details>"
 
 
 def _extent_or_unlimited(shape: Sequence[int | None] | None) -> str:

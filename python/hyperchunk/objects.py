@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar, cast
 from weakref import WeakValueDictionary
 
-from hyperchunk import _core
+from hyperchunk import _core, observing
 from hyperchunk.exceptions import ClosedError, InvalidError, ReadOnlyError
 from hyperchunk.likeness import ObjectID, class_of_h5py
 from hyperchunk.references import OBJECT1, REGION1, Reference, RegionReference
@@ -93,6 +93,8 @@ class Opened:
         if isinstance(core, _core.File):
             # Objects of the file may still exist.
             core.release_locks()
+            if self.recipe.driver != "sec2":
+                observing.closed(self.recipe, core)
 
     def need(self) -> AnyFile:
         """Returns the `_core` object, or raises an error if the file is closed."""
@@ -117,7 +119,7 @@ class Opened:
         if recipe.options.get("swmr"):
             # As in libhdf5, the lock is needed once; after that, the marks in the file tell whether it is written.
             recipe = recipe._replace(options={**recipe.options, "locking": "never"})
-        before, self._core = self._core, open_core(recipe)
+        before, self._core = self._core, open_core(recipe, observing.DEBUG)
         if isinstance(before, _core.File):
             before.release_locks()
 

@@ -6,6 +6,7 @@ import importlib.util
 import os
 import sys
 from pathlib import Path
+from typing import TypedDict, Unpack
 
 from hyperchunk import _core
 
@@ -79,7 +80,22 @@ def enable() -> Path:
     return path
 
 
-def connector(*, store: bool = False, **options: object) -> str:
+class ConnectorOptions(TypedDict, total=False):
+    """Options of :func:`connector`."""
+
+    fsync: bool | str
+    commit: bool | str
+    writers: int
+    session: str
+    checksum: bool
+    statistics: bool
+    epoch: int
+    codec: str
+    links: str
+    command: str
+
+
+def connector(*, store: bool = False, **options: Unpack[ConnectorOptions]) -> str:
     """Returns the value of ``HDF5_VOL_CONNECTOR`` that makes HDF5 programs use the connector.
 
     Args:
@@ -100,7 +116,7 @@ def connector(*, store: bool = False, **options: object) -> str:
     return " ".join(["hyperchunk", ";".join(items)]).rstrip()
 
 
-def environment(*, store: bool = False, **options: object) -> dict[str, str]:
+def environment(*, store: bool = False, **options: Unpack[ConnectorOptions]) -> dict[str, str]:
     """Returns the environment variables that make HDF5 programs use the connector; arguments as for :func:`connector`.
 
     HDF5 reads them at its start: set them for a new process, or in this one before it first

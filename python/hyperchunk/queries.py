@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Unpack
 import numpy as np
 import numpy.typing as npt
 
-from hyperchunk import _core
+from hyperchunk import _core, observing
+from hyperchunk.progress import Progress, ProgressLike
 from hyperchunk.typing import Array, OpenOptions, PathLike
 
 if TYPE_CHECKING:
@@ -125,9 +126,20 @@ class Query:
             yield np.frombuffer(found[0], np.uint64).reshape(len(values), rank), values
         self.bytes_scanned = before + matches.bytes_scanned
 
-    def read(self) -> tuple[_Indices, Array]:
-        """Returns the indices of all matching values, a row each, and the values, in the order of the boxes."""
-        parts = list(self)
+    def read(self, *, progress: ProgressLike = None) -> tuple[_Indices, Array]:
+        """Returns the indices of all matching values, a row each, and the values, in the order of the boxes.
+
+        Args:
+            progress: Shows the bytes of the boxes: True, a function of the finished part and the total, or a tqdm
+                object (:mod:`hyperchunk.progress`).
+        """
+        parts = []
+        before = self.bytes_scanned
+        with Progress(progress, self.bytes_candidate, "B") as shown:
+            for part in self:
+                parts.append(part)
+                shown.add(min(self.bytes_scanned - before, shown.total) - shown.done)
+            shown.add(shown.total - shown.done)
         if not parts:
             return np.empty((0, self._dataset.ndim), np.uint64), np.empty(0, np.dtype(self._dataset.dtype))
         return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
@@ -140,6 +152,12 @@ class Query:
             f"<{len(self.boxes)} boxes that may hold {self.predicate!r}: {self.bytes_candidate} of {self.total} bytes, "
             f"{self.bytes_scanned} looked at>"
         )
+
+    def _repr_html_(self) -> str:
+        """Returns the query for a notebook."""
+        from hyperchunk.notebook_parts import of_query
+
+        return of_query(self)
 
 
 class Zones:
@@ -176,6 +194,12 @@ class Zones:
             known = None if summary is None else Summary(*summary)
             yield Zone([_slices(start, count) for start, count in boxes], known, exact, writer, epoch)
 
+    def _repr_html_(self) -> str:
+        """Returns the zones for a notebook."""
+        from hyperchunk.notebook_parts import of_zones
+
+        return of_zones(self)
+
 
 def query(file: PathLike, path: str, predicate: str, box: BoxLike = None, **options: Unpack[OpenOptions]) -> Query:
     """Finds the values of a dataset that satisfy a condition. Zones that statistics rule out are not read.
@@ -206,8 +230,7 @@ def query(file: PathLike, path: str, predicate: str, box: BoxLike = None, **opti
     """
     import hyperchunk
 
-    dataset: Dataset = hyperchunk.open(file, **options)[path]
-    return dataset.query(predicate, box)
+    return hyperchunk.open(file, **options).dataset(path).query(predicate, box)
 
 
 @dataclass(frozen=True)
@@ -253,7 +276,9 @@ def analyze(file: PathLike, datasets: Sequence[str] | None = None, **options: Un
         core = opened._opened.need()
         if not isinstance(core, _core.File):
             raise ValueError("a file that is being written is not analysed")
-        path, found, left, bytes_scanned = _core.analyze(core, names)
+        with observing.work("analyze", opened.filename) as facts:
+            path, found, left, bytes_scanned = _core.analyze(core, names)
+            facts["datasets"], facts["scanned bytes"] = len(found), bytes_scanned
     return StoredStatistics(path, dict(found), dict(left), bytes_scanned)
 
 

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from hyperchunk import _core
+from hyperchunk import _core, observing
 from hyperchunk.typing import PathLike
 
 __all__ = ["SalvageReport", "SalvagedObject", "salvage"]
@@ -88,9 +88,10 @@ def salvage(
         >>> report.whole, [item.path for item in report.objects]
         (True, ['/', '/a'])
     """
-    text = _core.salvage(path, output, partial, overwrite, threads or 0)
-    report: dict[str, Any] = json.loads(text)
-    objects = tuple(_salvaged(item) for item in report["objects"])
+    with observing.work("salvage", path) as facts:
+        report: dict[str, Any] = json.loads(_core.salvage(path, output, partial, overwrite, threads or 0))
+        objects = tuple(_salvaged(item) for item in report["objects"])
+        facts["objects"], facts["lost"] = len(objects), sum(item.condition == "lost" for item in objects)
     return SalvageReport(report["whole"], report["bytes"], tuple(report["damage"]), objects)
 
 

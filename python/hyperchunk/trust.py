@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from hyperchunk import _core
+from hyperchunk import _core, observing
 from hyperchunk.exceptions import KeyFileError
 
 __all__ = ["ImportedProfile", "Key", "add", "import_profile", "ls", "move", "profiles", "revoke", "rm"]
@@ -91,7 +91,9 @@ def add(key: Path, profile: str, *, name: str | None = None, even_if_revoked: bo
     Example:
         >>> hyperchunk.trust.add("colleague.pub", "default", name="lab")  # doctest: +SKIP
     """
-    return Key(*_core.trust_add(os.fspath(key), profile, name, even_if_revoked))
+    added = Key(*_core.trust_add(os.fspath(key), profile, name, even_if_revoked))
+    observing.LOG.info("key %s is trusted: profile %s", added.fingerprint, profile)
+    return added
 
 
 def move(fingerprint: str, profile: str) -> Key:
@@ -103,7 +105,9 @@ def move(fingerprint: str, profile: str) -> Key:
     Example:
         >>> hyperchunk.trust.move("SHA256:…", "untrusted")  # doctest: +SKIP
     """
-    return Key(*_core.trust_move(fingerprint, profile))
+    moved = Key(*_core.trust_move(fingerprint, profile))
+    observing.LOG.info("key %s is in profile %s now", moved.fingerprint, profile)
+    return moved
 
 
 def revoke(fingerprint: str) -> None:
@@ -113,6 +117,7 @@ def revoke(fingerprint: str) -> None:
         >>> hyperchunk.trust.revoke("SHA256:…")  # doctest: +SKIP
     """
     _core.trust_revoke(fingerprint)
+    observing.LOG.info("key %s is revoked", fingerprint)
 
 
 def rm(fingerprint: str) -> None:
@@ -125,6 +130,7 @@ def rm(fingerprint: str) -> None:
         >>> hyperchunk.trust.rm("SHA256:…")  # doctest: +SKIP
     """
     _core.trust_remove(fingerprint)
+    observing.LOG.info("key %s is no longer trusted", fingerprint)
 
 
 def import_profile(file: Path, name: str | None = None, *, dry_run: bool = False) -> ImportedProfile:

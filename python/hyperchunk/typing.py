@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, SupportsIndex, TypeAlias, TypedDict
@@ -17,9 +17,13 @@ import numpy.typing as npt
 
 if TYPE_CHECKING:
     from hyperchunk import _core
+    from hyperchunk.dataset import Dataset
     from hyperchunk.datatype import Datatype
+    from hyperchunk.group import Group
     from hyperchunk.references import RegionReference
     from hyperchunk.selections import MultiBlockSlice
+    from hyperchunk.write.dataset import WritableDataset
+    from hyperchunk.write.group import WritableDatatype, WritableGroup
 
 #: An array of elements of any dtype.
 Array: TypeAlias = npt.NDArray[Any]
@@ -33,14 +37,18 @@ Shape: TypeAlias = tuple[int, ...]
 Values: TypeAlias = Any
 #: Python value of an attribute: as :data:`Values`, with strings as ``str``.
 AttributeValue: TypeAlias = Any
-#: Member of a group: a :class:`hyperchunk.Group`, a :class:`hyperchunk.Dataset` or a :class:`hyperchunk.Datatype`.
-Member: TypeAlias = Any
+#: Member of a group, and of one that is being written. ``isinstance`` decides, or :meth:`hyperchunk.Group.dataset` and
+#: :meth:`hyperchunk.Group.group`.
+Member: TypeAlias = "Group | Dataset | Datatype"
+WritableMember: TypeAlias = "WritableGroup | WritableDataset | WritableDatatype"
 #: Index of one dimension, the name of a member, a mask of the whole dataset, or a region reference.
 IndexItem: TypeAlias = (
     "SupportsIndex | slice | EllipsisType | str | Sequence[int] | Array | MultiBlockSlice | RegionReference"
 )
 #: Index of a dataset, as in ``dataset[index]``.
 Index: TypeAlias = "IndexItem | tuple[IndexItem, ...]"
+#: Index that only a dataset has: no name.
+ElementIndex: TypeAlias = "SupportsIndex | slice | EllipsisType | list[int] | Array | tuple[IndexItem, ...]"
 #: Dtype of a new dataset or attribute: NumPy's forms of it, or a committed datatype.
 DtypeOrDatatype: TypeAlias = "npt.DTypeLike | Datatype | _core.Datatype"
 #: Shape of a new dataset; an integer means one dimension.
@@ -184,6 +192,10 @@ class OpenOptions(CacheOptions, total=False):
     userblock_size: int | None
 
 
+class AnyModeOptions(OpenOptions, NewFileOptions, total=False):
+    """Options of :func:`hyperchunk.open` with a mode that is not known before it runs."""
+
+
 class CreateOptions(NewFileOptions, total=False):
     """Options of a new file: see :class:`hyperchunk.write.file.WritableFile`."""
 
@@ -248,7 +260,38 @@ class ConversionOptions(TypedDict, total=False):
     compounds: Compounds | None
 
 
+class DlpackOptions(TypedDict, total=False):
+    """Arguments of ``__dlpack__`` in the array API standard."""
+
+    stream: None
+    max_version: tuple[int, int] | None
+    dl_device: tuple[int, int] | None
+    copy: bool | None
+
+
+class PandasOptions(TypedDict, total=False):
+    """Options of :meth:`pyarrow.Table.to_pandas`."""
+
+    memory_pool: object
+    categories: Sequence[str] | None
+    strings_to_categorical: bool
+    zero_copy_only: bool
+    integer_object_nulls: bool
+    date_as_object: bool
+    timestamp_as_object: bool
+    use_threads: bool
+    deduplicate_objects: bool
+    ignore_metadata: bool
+    safe: bool
+    split_blocks: bool
+    self_destruct: bool
+    maps_as_pydicts: str | None
+    types_mapper: Callable[[Any], object] | None
+    coerce_temporal_nanoseconds: bool
+
+
 __all__ = [
+    "AnyModeOptions",
     "Array",
     "ArrowData",
     "AttributeValue",
@@ -259,8 +302,10 @@ __all__ = [
     "ConversionOptions",
     "CreateOptions",
     "DatasetOptions",
+    "DlpackOptions",
     "Dtype",
     "DtypeOrDatatype",
+    "ElementIndex",
     "Enums",
     "ExternalFile",
     "ExternalFiles",
@@ -274,6 +319,7 @@ __all__ = [
     "NetworkOptions",
     "NewFileOptions",
     "OpenOptions",
+    "PandasOptions",
     "PathLike",
     "Rows",
     "Shape",
@@ -285,4 +331,5 @@ __all__ = [
     "SupportsArrowStream",
     "SupportsSeekRead",
     "Values",
+    "WritableMember",
 ]

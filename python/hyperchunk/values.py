@@ -277,3 +277,21 @@ def _sequences(source: Description, dtype: Dtype) -> Part:
         return _objects(found, array.shape, dtype)
 
     return Part(dtype, _handles(source[1]), source, resolve)
+
+
+def default_fill(dtype: Dtype) -> Array:
+    """Returns the default fill value as an array of one element: zeros, empty strings, or None for objects."""
+    array = np.zeros((1,), dtype)
+    if dtypes.check_string_dtype(dtype) is not None:
+        array[:] = b""
+    else:
+        _clear_objects(array)
+    return array
+
+
+def _clear_objects(array: Array) -> None:
+    if array.dtype.names is not None:
+        for name in array.dtype.names:
+            _clear_objects(array[name])
+    elif array.dtype.hasobject:
+        array[...] = None

@@ -254,7 +254,7 @@ class HyperchunkBackendEntrypoint(BackendEntrypoint):
         """Opens a group and all groups below it: path → dataset."""
         file, source = _open(filename_or_obj, open_kwargs, storage_options)
         with close_on_error(file):
-            file[group or "/"].prefetch()
+            file.group(group or "/").prefetch()
             top = netcdf.Group(file, phony_dims=phony_dims).child(group or "/")
             opened = {}
             for found in top.walk():

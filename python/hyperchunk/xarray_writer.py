@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from xarray import Dataset as XarrayDataset
 from xarray import Variable as XarrayVariable
 from xarray import conventions
@@ -28,7 +29,8 @@ from hyperchunk.exceptions import UnsupportedError
 from hyperchunk.file import File, is_url
 from hyperchunk.netcdf_encoding import Storage, dtype_of, storage
 from hyperchunk.objects import encode
-from hyperchunk.typing import StorageOptions
+from hyperchunk.progress import Progress, ProgressLike, is_wanted
+from hyperchunk.typing import Index, StorageOptions
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -308,21 +310,41 @@ class _Writing:
             earlier = scale.attrs.get("REFERENCE_LIST", ())
             _set_uses(scale, [*((use[0], int(use[1])) for use in earlier), *uses])
 
-    def fill(self) -> None:
+    def fill(self, progress: ProgressLike) -> None:
         """Writes the values. Dask's arrays are computed block by block, others in pieces."""
         lazy = [(variable.data, dataset) for variable, dataset in self.values if variable.chunks is not None]
-        for variable, dataset in self.values:
-            if variable.chunks is None:
-                _fill_by_pieces(variable, dataset)
-        if lazy:
-            _fill_by_blocks(lazy)
+        total = sum(variable.nbytes for variable, _ in self.values)
+        with Progress(progress, total, "B") as shown:
+
+            def target(dataset: WritableDataset) -> WritableDataset | _Counting:
+                return _Counting(dataset, shown) if is_wanted(progress) else dataset
+
+            for variable, dataset in self.values:
+                if variable.chunks is None:
+                    _fill_by_pieces(variable, target(dataset), is_wanted(progress))
+            if lazy:
+                _fill_by_blocks([(array, target(dataset)) for array, dataset in lazy])
 
 
-def _fill_by_pieces(variable: XarrayVariable, dataset: WritableDataset) -> None:
-    """Writes values that are in memory or in another file, by pieces of whole chunks."""
+class _Counting:
+    """A dataset whose writes are counted, in bytes of the values."""
+
+    def __init__(self, dataset: WritableDataset, progress: Progress) -> None:
+        self._dataset, self._progress = dataset, progress
+        self.shape, self.dtype, self.chunks = dataset.shape, dataset.dtype, dataset.chunks
+
+    def __setitem__(self, place: Index, values: npt.ArrayLike) -> None:
+        self._dataset[place] = values
+        self._progress.add(np.asarray(values).nbytes)
+
+
+def _fill_by_pieces(variable: XarrayVariable, dataset: WritableDataset | _Counting, in_pieces: bool) -> None:
+    """Writes values that are in memory or in another file, by pieces of whole chunks. Values in memory are one piece,
+    unless the pieces are to be counted.
+    """
     if not variable.size:
         return
-    if not variable.shape or variable._in_memory:
+    if not variable.shape or (variable._in_memory and not in_pieces):
         dataset[...] = variable.to_numpy()
         return
     row = max(1, variable.nbytes // variable.shape[0])
@@ -332,7 +354,7 @@ def _fill_by_pieces(variable: XarrayVariable, dataset: WritableDataset) -> None:
         dataset[start : start + step] = variable[start : start + step].to_numpy()
 
 
-def _fill_by_blocks(pairs: list[tuple[Any, WritableDataset]]) -> None:
+def _fill_by_blocks(pairs: list[tuple[Any, WritableDataset | _Counting]]) -> None:
     """Computes and writes Dask's arrays: by threads, or by other workers, whose results come here."""
     import dask.array
 
@@ -376,6 +398,7 @@ def write(
     groups: list[tuple[str, XarrayDataset, Encodings | None, Iterable[Hashable] | str | None]],
     mode: str,
     storage_options: StorageOptions | None,
+    progress: ProgressLike = None,
 ) -> Callable[[], None]:
     """Plans datasets in groups; returns the function that writes them.
 
@@ -432,7 +455,7 @@ def write(
             writing.finish_scales()
             if not edits:
                 set_attribute(file, "_NCProperties", f"version=2,hyperchunk={version('hyperchunk')}")
-            writing.fill()
+            writing.fill(progress)
             file.close()
             if target != name:
                 _put(target, name)
@@ -499,6 +522,7 @@ class DatasetAccessor:
         unlimited_dims: Iterable[Hashable] | str | None = None,
         compute: bool = True,
         storage_options: StorageOptions | None = None,
+        progress: ProgressLike = None,
     ) -> Any:
         """Writes a netCDF-4 file, compressing on all processors. A new file appears when it is complete.
 
@@ -510,13 +534,15 @@ class DatasetAccessor:
             unlimited_dims: Dimensions that can grow; by default those of the file that was read.
             compute: False returns a Dask ``Delayed`` that writes when it is computed.
             storage_options: Access to a store.
+            progress: Shows the bytes of the values: True, a function of the finished part and the total, or a tqdm
+                object (:mod:`hyperchunk.progress`).
 
         Raises:
             ValueError: A name, an encoding or an option is not valid.
             UnsupportedError: netCDF-4 has no type for a variable.
             TypeError: netCDF-4 has no type for an attribute.
         """
-        work = write(path, [(group or "/", self._dataset, encoding, unlimited_dims)], mode, storage_options)
+        work = write(path, [(group or "/", self._dataset, encoding, unlimited_dims)], mode, storage_options, progress)
         return _run(work, compute=compute)
 
 
@@ -536,6 +562,7 @@ class DataTreeAccessor:
         write_inherited_coords: bool = False,
         compute: bool = True,
         storage_options: StorageOptions | None = None,
+        progress: ProgressLike = None,
     ) -> Any:
         """Writes a netCDF-4 file: see :meth:`DatasetAccessor.to_netcdf`. `encoding` and `unlimited_dims` are by the
         path of the node.
@@ -549,7 +576,7 @@ class DataTreeAccessor:
             dataset = node.to_dataset(inherit=whole)
             at = node.path if self._tree.parent is None else "/" + node.relative_to(self._tree).strip(".")
             groups.append((at, dataset, encodings.get(node.path), growing.get(node.path)))
-        return _run(write(path, groups, mode, storage_options), compute=compute)
+        return _run(write(path, groups, mode, storage_options, progress), compute=compute)
 
 
 def register() -> None:

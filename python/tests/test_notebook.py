@@ -10,11 +10,11 @@ import h5py
 import hyperchunk
 import numpy as np
 import pytest
+from hyperchunk import store
 from hyperchunk.notebook import MAX_SHOWN
+from hyperchunk.notebook_parts import MAX_BARS
 
 BY = "\N{MULTIPLICATION SIGN}"
-
-VOID = {"br"}
 
 
 class Tree(HTMLParser):
@@ -38,7 +38,7 @@ class Tree(HTMLParser):
         self.text += data if "style" not in self.open else ""
 
 
-ALLOWED = {"style", "div", "details", "summary", "b", "span", "table", "tr", "td", "ul", "li"}
+ALLOWED = {"style", "div", "details", "summary", "b", "span", "table", "tr", "td", "ul", "li", "svg", "rect"}
 
 
 def test_files_and_datasets(tmp_path: Path) -> None:
@@ -104,6 +104,94 @@ def test_texts_of_a_file_are_not_markup(tmp_path: Path) -> None:
         assert tree.seen <= ALLOWED
         assert "\x1b" not in tree.text
         assert "\u202e" not in tree.text
+
+
+EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'&\x1b[31m\u202e".replace("/", "|")
+
+
+def checked(found: object) -> str:
+    """Returns the text of an object's HTML, in which nothing of a file is markup or a control character."""
+    tree = Tree(found._repr_html_())  # type: ignore[attr-defined]
+    assert tree.seen <= ALLOWED
+    assert "\x1b" not in tree.text
+    assert "\u202e" not in tree.text
+    return tree.text
+
+
+def test_tables(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "t.h5", "w") as file:
+        file[f"x{EVIL}"] = np.arange(1000.0)
+        file.create_dataset("y", data=np.arange(1000), chunks=(100,), compression="gzip")
+        file["names"] = np.array([EVIL.encode()] * 1000)
+    file = hyperchunk.open(tmp_path / "t.h5")
+    table = file.table()
+    text = checked(table)
+    for part in ("Table", "1,000 rows", "3 columns", "Float64", "Int64", "decoded on access", "x<script>"):
+        assert part in text
+    assert "1 column" in checked(table["y"][:10])
+    pytest.importorskip("pyarrow")
+    import pyarrow.compute as pc
+
+    table.to_dataset().to_table(filter=pc.field("y") > 990)
+    assert "last filter" in checked(table)
+    file.close()
+    assert "Table" in checked(table)
+
+
+def test_frames(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("tables")
+    frame = pandas.DataFrame({"a": [1, 2, 3], "<b>": [1.5, 2.5, 3.5]})
+    frame.to_hdf(tmp_path / "p.h5", key="df", format="table")
+    found = hyperchunk.open(tmp_path / "p.h5").group("df").table()
+    text = checked(found)
+    for part in ("Frame", "pandas", "3 rows", "index", "<b>", "a"):
+        assert part in text
+    assert "the rows of a condition" in checked(found.where("index > 1"))  # type: ignore[attr-defined]
+
+
+def test_queries_and_statistics(tmp_path: Path) -> None:
+    path = tmp_path / "q.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset(EVIL, data=np.sin(np.arange(2_000_000) / 1e5), chunks=(10_000,))
+        file["nan"] = np.full(10, np.nan)
+        file["large"] = np.array([-1.7e308, 1.7e308])
+        file["infinite"] = np.array([-np.inf, np.inf])
+        file["same"] = np.full(10, 7)
+    assert "minimum to maximum" not in checked(hyperchunk.open(path)[EVIL])
+    hyperchunk.analyze(path)
+    file = hyperchunk.open(path)
+    dataset = file.dataset(EVIL)
+    assert "minimum to maximum of each zone: -1 to 1, " in checked(dataset)
+    assert 2 <= dataset._repr_html_().count("<rect") <= MAX_BARS
+    assert "minimum to maximum" in checked(dataset.zones())
+    assert "7 to 7, 1 zone" in checked(file["same"])
+    assert "-1.7e+308 to 1.7e+308" in checked(file["large"])
+    assert "no statistics" in checked(file.dataset("nan").zones())
+    checked(file["infinite"])
+    query = dataset.query("value > 0.9")
+    text = checked(query)
+    for part in ("Query", "value > 0.9", "may match", " of 15.3 MiB", "part", "scanned until now"):
+        assert part in text
+    assert "0 parts" in checked(dataset.query("value > 5"))
+
+
+def test_stores(tmp_path: Path) -> None:
+    name = f"/{EVIL}"
+    path = tmp_path / "run<b>'.h5"
+    run = store.create(path, {name: store.Dataset((8,), "f4", chunks=(4,)), "/b": store.Dataset((2, 2), "i8")})
+    text = checked(run)
+    for part in ("store", "none: nothing is committed yet", "2 datasets", f"2 {BY} 2 · int64", "float32 · chunks 4"):
+        assert part in text
+    with run.writer() as writer:
+        writer[name][:] = 1
+    epoch = run.commit()
+    assert "newest epoch1" in checked(run)
+    assert "writers1; their logs: " in checked(run)
+    assert "Epoch 1" in checked(epoch)
+    (manifest,) = Path(f"{path}.d").glob("*.manifest")
+    manifest.write_bytes(b"damaged")
+    assert "cannot be read" in checked(run)
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,21 @@ import pytest
 from hyperchunk import store
 from test_docstrings import NAMES, is_record
 
-MODULES = ("arrow", "cloud", "h5coro", "hdf5_udf", "netcdf", "plugins", "pool", "store", "trust", "typing", "udf")
+MODULES = (
+    "arrow",
+    "cloud",
+    "h5coro",
+    "hdf5_udf",
+    "netcdf",
+    "observing",
+    "plugins",
+    "pool",
+    "progress",
+    "store",
+    "trust",
+    "typing",
+    "udf",
+)
 
 
 @pytest.mark.parametrize("module", MODULES)

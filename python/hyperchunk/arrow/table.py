@@ -14,8 +14,9 @@ from hyperchunk import _core
 from hyperchunk._printable import printable
 from hyperchunk.arrow.optional_imports import import_optional
 from hyperchunk.exceptions import UnsupportedError
+from hyperchunk.progress import Progress, ProgressLike, counted, is_wanted
 from hyperchunk.suggestions import unexpected_keyword
-from hyperchunk.typing import Array, ConversionOptions, Rows
+from hyperchunk.typing import Array, ConversionOptions, PandasOptions, Rows
 
 if TYPE_CHECKING:
     import pandas
@@ -76,10 +77,12 @@ class Table:
         found = _duckdb().source_class(Table) if "duckdb._sources" in sys.modules else None
         return Table if found is None else found
 
-    def __getattr__(self, name: str) -> object:
-        if "duckdb._sources" in sys.modules and name in _duckdb().NAMES:
-            return getattr(_duckdb().TableSource(self), name)
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+    if not TYPE_CHECKING:  # with it, type checkers would accept any name
+
+        def __getattr__(self, name: str) -> object:
+            if "duckdb._sources" in sys.modules and name in _duckdb().NAMES:
+                return getattr(_duckdb().TableSource(self), name)
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
     # --- Properties ---
 
@@ -135,6 +138,12 @@ class Table:
         columns = ", ".join(f"{printable(name)}: {printable(kind)}" for name, kind in self._core.types)
         return f"<hyperchunk.Table: {self.num_rows} rows of ({columns})>"
 
+    def _repr_html_(self) -> str:
+        """Returns the table for a notebook."""
+        from hyperchunk.notebook_parts import of_table
+
+        return of_table(self)
+
     # --- Parts ---
 
     def _with(self, core: _core.Table) -> Table:
@@ -177,16 +186,36 @@ class Table:
         core = self._core if rows is None else self._core.with_batch_rows(operator.index(rows))
         return core.batches()
 
-    def to_reader(self, rows: int | None = None) -> pa.RecordBatchReader:
-        """Returns a :class:`pyarrow.RecordBatchReader` with batches of at most `rows` rows."""
-        core = self._core if rows is None else self._core.with_batch_rows(operator.index(rows))
-        return import_optional("pyarrow").RecordBatchReader.from_stream(self._with(core))
+    def to_reader(self, rows: int | None = None, *, progress: ProgressLike = None) -> pa.RecordBatchReader:
+        """Returns a :class:`pyarrow.RecordBatchReader` with batches of at most `rows` rows.
 
-    def to_pyarrow(self) -> pa.Table:
-        """Returns a :class:`pyarrow.Table`. A contiguous column is one chunk."""
+        Args:
+            rows: Maximum number of rows.
+            progress: Shows the number of rows: True, a function of the finished part and the total, or a tqdm object
+                (:mod:`hyperchunk.progress`).
+        """
+        core = self._core if rows is None else self._core.with_batch_rows(operator.index(rows))
+        reader = import_optional("pyarrow").RecordBatchReader.from_stream(self._with(core))
+        return reader if not is_wanted(progress) else self._counted(reader, progress)
+
+    def _counted(self, reader: pa.RecordBatchReader, progress: ProgressLike) -> pa.RecordBatchReader:
+        """Returns a reader whose rows are counted as they are read."""
+        shown = Progress(progress, self.num_rows, "rows")
+        return type(reader).from_batches(reader.schema, counted(reader, len, shown))
+
+    def to_pyarrow(self, *, progress: ProgressLike = None) -> pa.Table:
+        """Returns a :class:`pyarrow.Table`. A contiguous column is one chunk, unless progress is shown: then each batch
+        is one.
+
+        Args:
+            progress: Shows the number of rows: True, a function of the finished part and the total, or a tqdm object
+                (:mod:`hyperchunk.progress`).
+        """
+        if is_wanted(progress):
+            return self.to_reader(progress=progress).read_all()
         return import_optional("pyarrow").table(self._with(self._core.with_batch_rows(2**63)))
 
-    def to_pandas(self, **options: object) -> pandas.DataFrame:
+    def to_pandas(self, **options: Unpack[PandasOptions]) -> pandas.DataFrame:
         """Returns a :class:`pandas.DataFrame`; `options` as for :meth:`pyarrow.Table.to_pandas`. Multi-dimensional
         cells are lists.
         """

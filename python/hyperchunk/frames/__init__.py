@@ -15,12 +15,14 @@ if TYPE_CHECKING:
 __all__ = ["Frame", "kind", "read"]
 
 
-def __getattr__(name: str) -> Any:
-    if name == "Frame":
-        from hyperchunk.frames.frame import Frame
+if not TYPE_CHECKING:  # with it, type checkers would accept any name
 
-        return Frame
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __getattr__(name: str) -> object:
+        if name == "Frame":
+            from hyperchunk.frames.frame import Frame
+
+            return Frame
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def read(

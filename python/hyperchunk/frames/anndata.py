@@ -94,7 +94,7 @@ class _Column:
         reference = found.attrs.get("categories")
         if reference is None:
             return
-        categories = group.file[reference]
+        categories = group.file.dataset(reference)
         self.categories = whole(categories)
         self.kind = "categorical"
         self.ordered = bool(categories.attrs.get("ordered", False))

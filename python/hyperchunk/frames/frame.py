@@ -6,7 +6,7 @@ import builtins
 import operator
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -14,15 +14,16 @@ import pyarrow.dataset as ds
 
 from hyperchunk._printable import printable
 from hyperchunk.arrow.arrays import to_numpy
-from hyperchunk.arrow.dataset import TableDataset, _evaluate
+from hyperchunk.arrow.dataset import BatchOptions, TableDataset, _evaluate
 from hyperchunk.arrow.optional_imports import import_optional
 from hyperchunk.arrow.table import Table, bounds
 from hyperchunk.exceptions import InvalidError, ObjectNotFoundError
 from hyperchunk.frames import to_arrow
 from hyperchunk.frames.conditions import Condition
 from hyperchunk.frames.model import Field, Source, Values, consistent
+from hyperchunk.progress import ProgressLike, is_wanted
 from hyperchunk.suggestions import suggestion
-from hyperchunk.typing import Array
+from hyperchunk.typing import Array, PandasOptions
 
 if TYPE_CHECKING:
     import pandas
@@ -283,12 +284,17 @@ class Frame(Table):
         for values in self._parts(None if rows is None else operator.index(rows)):
             yield self._batch(values)
 
-    def to_reader(self, rows: int | None = None) -> pa.RecordBatchReader:
-        """Returns a :class:`pyarrow.RecordBatchReader` with batches of at most `rows` rows."""
-        return pa.RecordBatchReader.from_batches(self.schema, self.batches(rows))
+    def to_reader(self, rows: int | None = None, *, progress: ProgressLike = None) -> pa.RecordBatchReader:
+        """Returns a :class:`pyarrow.RecordBatchReader` with batches of at most `rows` rows; `progress` as for
+        :meth:`hyperchunk.Table.to_reader`.
+        """
+        reader = pa.RecordBatchReader.from_batches(self.schema, self.batches(rows))
+        return reader if not is_wanted(progress) else self._counted(reader, progress)
 
-    def to_pyarrow(self) -> pa.Table:
-        """Returns a :class:`pyarrow.Table`."""
+    def to_pyarrow(self, *, progress: ProgressLike = None) -> pa.Table:
+        """Returns a :class:`pyarrow.Table`; `progress` as for :meth:`hyperchunk.Table.to_pyarrow`."""
+        if is_wanted(progress) and self._fields and self._condition is None and self.num_rows:
+            return self.to_reader(progress=progress).read_all()
         if not self._fields:
             return pa.table({"": pa.nulls(self.num_rows)}).select([])
         batches = list(self.batches(max(self._stop - self._start, 1)))
@@ -318,7 +324,7 @@ class Frame(Table):
         mask = np.concatenate(masks) if masks else np.zeros(0, bool)
         return [part.take(mask) for part in found]
 
-    def to_pandas(self, **options: object) -> pandas.DataFrame:
+    def to_pandas(self, **options: Unpack[PandasOptions]) -> pandas.DataFrame:
         """Returns the :class:`pandas.DataFrame` that the owner's library reads; of a series that pandas stored, the
         :class:`pandas.Series`.
 
@@ -384,7 +390,7 @@ class FrameDataset(TableDataset):
             if mask.true_count:
                 yield batch.filter(mask).select(names)
 
-    def count_rows(self, filter: ds.Expression | None = None, **options: Any) -> int:
+    def count_rows(self, filter: ds.Expression | None = None, **options: Unpack[BatchOptions]) -> int:
         """Counts the rows for which a filter is true."""
         filter = self._combined_filter(filter)
         if filter is None:

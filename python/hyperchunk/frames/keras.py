@@ -28,8 +28,8 @@ def read(found: HLObject) -> dict[str, Any]:
     assert isinstance(found, Group)
     if "layer_names" in found.attrs:
         return _layers(found)
-    if isinstance(found.get("model_weights"), Group):
-        return _layers(found["model_weights"])
+    if isinstance(weights := found.get("model_weights"), Group):
+        return _layers(weights)
     if "weight_names" in found.attrs:
         return _weights(found)
     made: dict[str, Any] = {}
@@ -40,11 +40,11 @@ def read(found: HLObject) -> dict[str, Any]:
 def _layers(group: Group) -> dict[str, Any]:
     """Returns the weights of Keras 2: `layer_names` lists groups, `weight_names` of each its datasets."""
     names = attributes.texts(group, "layer_names") or []
-    return {name: _weights(group[name]) for name in names}
+    return {name: _weights(group.group(name)) for name in names}
 
 
 def _weights(group: Group) -> dict[str, Any]:
-    return {name: group[name][()] for name in attributes.texts(group, "weight_names") or []}
+    return {name: group.dataset(name)[()] for name in attributes.texts(group, "weight_names") or []}
 
 
 def _variables(group: Group, path: str, made: dict[str, Any], depth: int) -> None:

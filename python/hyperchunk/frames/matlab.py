@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
@@ -224,9 +224,9 @@ class Reader:
             return self._function(found)
         names = self._field_names(found)
         members = {name: found[name] for name in names}
-        lengths = {name: member for name, member in members.items() if _is_field_of_array(member)}
-        if members and len(lengths) == len(members):
-            return self._structures(found, members, kind)
+        columns = {name: member for name, member in members.items() if _is_field_of_array(member)}
+        if members and len(columns) == len(members):
+            return self._structures(found, columns, kind)
         values = {name: self.value(member) for name, member in members.items()}
         return values if kind == "struct" else Opaque(kind, values)
 
@@ -238,7 +238,7 @@ class Reader:
             return present
         if isinstance(first := np.atleast_1d(stored).ravel()[0], Reference):
             # Many names are in a dataset of their own.
-            stored = self.file[first][()]
+            stored = self.file.dataset(first)[()]
         names = [
             b"".join(np.asarray(name).ravel().tolist()).decode("utf-8", "replace") for name in np.atleast_1d(stored)
         ]
@@ -304,7 +304,7 @@ def _is_references(found: Dataset) -> bool:
     return bool(found._data.datatype.description[0] == "reference")
 
 
-def _is_field_of_array(member: HLObject) -> bool:
+def _is_field_of_array(member: HLObject) -> TypeGuard[Dataset]:
     """Returns whether an object is a field of an array of structures: references without a class."""
     from hyperchunk.dataset import Dataset
 

@@ -37,7 +37,7 @@ class _Column:
         self.elements: Values | None = None
         elements = self.values.attrs.get("elements")
         if isinstance(elements, Reference) and elements:
-            texts = group.file[elements]
+            texts = group.file.dataset(elements)
             self.elements = Values(texts_of(np.asarray(texts[()])), "text")
         outermost = self.indexes[-1] if self.indexes else self.values
         if not outermost.shape:
@@ -137,6 +137,8 @@ def read(found: HLObject) -> Any:
     assert isinstance(found, Group)
     made: dict[str, Any] = {}
     for name, member in found.items():
-        is_table = isinstance(member, Group) and "colnames" in member.attrs
-        made[name] = frame_of(TableSource(member), None, None) if is_table else member
+        if isinstance(member, Group) and "colnames" in member.attrs:
+            made[name] = frame_of(TableSource(member), None, None)
+        else:
+            made[name] = member
     return made

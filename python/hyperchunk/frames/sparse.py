@@ -41,10 +41,11 @@ class Sparse:
         parts = [group.get(name) for name in ("data", "indices", "indptr")]
         shape = group.attrs.get("shape", group.attrs.get("h5sparse_shape"))
         where = attributes.where(group)
-        if shape is None or not all(isinstance(part, Dataset) for part in parts):
+        found = [part for part in parts if isinstance(part, Dataset)]
+        if shape is None or len(found) != len(parts):
             raise CorruptError(f"expected a sparse matrix with data, indices, indptr and a shape ({where})")
         rows, columns = (int(length) for length in np.asarray(shape).ravel())
-        data, indices, stored = parts
+        data, indices, stored = found
         pointers = np.asarray(stored[()])
         major = rows if layout == "csr" else columns
         if len(pointers) != major + 1 or (np.diff(pointers.astype(np.int64)) < 0).any() or pointers[-1] > len(data):

@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from hyperchunk import _core, executors
+from hyperchunk import _core, executors, observing
 from hyperchunk.dtypes import dtype_of
 from hyperchunk.file import is_url, network_options
 from hyperchunk.queries import BoxLike, Query, Zones
@@ -69,6 +69,12 @@ class Epoch:
     unlinked: dict[str, str]
     #: Writers whose logs cannot be committed because of their contents, with the reasons.
     set_aside: dict[str, str] = field(default_factory=dict)
+
+    def _repr_html_(self) -> str:
+        """Returns the epoch for a notebook."""
+        from hyperchunk.notebook_parts import of_epoch
+
+        return of_epoch(self)
 
 
 class Reach(TypedDict, total=False):
@@ -210,18 +216,21 @@ class Store:
         """
         if on_conflict not in ("error", "warn"):
             raise ValueError(f"on_conflict must be 'error' or 'warn', not {on_conflict!r}")
-        made, set_aside = _core.store_commit(
-            self.path,
-            network=self._network,
-            tickets=None if tickets is None else [bytes(ticket) for ticket in tickets],
-            fresh=self._fresh,
-            conflicts_are_errors=on_conflict == "error",
-            data_only=data_only,
-            salvage=salvage,
-            flushed=flushed,
-            link=link,
-            sync=sync or self._options.get("sync", "epoch"),
-        )
+        with observing.work("commit", self.path) as facts:
+            made, set_aside = _core.store_commit(
+                self.path,
+                network=self._network,
+                tickets=None if tickets is None else [bytes(ticket) for ticket in tickets],
+                fresh=self._fresh,
+                conflicts_are_errors=on_conflict == "error",
+                data_only=data_only,
+                salvage=salvage,
+                flushed=flushed,
+                link=link,
+                sync=sync or self._options.get("sync", "epoch"),
+            )
+            if made is not None:
+                facts["epoch"], facts["writers"], facts["conflicts"] = made[0], len(made[1]), len(made[2])
         for reason in dict(set_aside).values():
             warnings.warn(reason, StoreWarning, stacklevel=2)
         if made is None:
@@ -317,8 +326,7 @@ class Store:
     def _dataset(self, path: str, epoch: int | None) -> ReadDataset:
         import hyperchunk
 
-        found: ReadDataset = hyperchunk.open(self.path, epoch=epoch, **self._reach)[path]
-        return found
+        return hyperchunk.open(self.path, epoch=epoch, **self._reach).dataset(path)
 
     def analyses(self, epoch: int | None = None) -> list[StoredAnalysis]:
         """Lists the analyses of an epoch, by default the newest."""
@@ -418,6 +426,12 @@ class Store:
 
         given: OpenOptions = {**self._reach, **options}
         return hyperchunk.open(self.path, **given)
+
+    def _repr_html_(self) -> str:
+        """Returns the store for a notebook."""
+        from hyperchunk.notebook_parts import of_store
+
+        return of_store(self)
 
     def __repr__(self) -> str:
         return f"<store of {self.path!r}>"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
@@ -289,6 +289,8 @@ def _options(number: int, parameters: list[int]) -> list[int]:
 def write_many(group: WritableGroup, values: ManyValues) -> None:
     """Writes values to datasets, by their paths."""
     for path, value in dict(values).items():
+        index: Any
+        elements: Any
         index, elements = value if isinstance(value, tuple) and len(value) == 2 else (..., value)
         dataset = group[path]
         if not isinstance(dataset, Dataset):

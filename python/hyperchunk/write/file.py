@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, Unpack
 
-from hyperchunk import _core
+from hyperchunk import _core, observing
 from hyperchunk.exceptions import UnsupportedError
 from hyperchunk.file import _DRIVERS, File, check_cache, is_url, locking_of, network_options, path_of
 from hyperchunk.objects import Recipe
@@ -185,8 +185,9 @@ class WritableFile(WritableGroup, File):
             if "\0" in path:
                 raise ValueError("embedded null byte")
             edits = mode == "r+" or (mode == "a" and Path(path).exists())
-            writer = (_core.Writer.edit if edits else _core.Writer.create)(path, **options)
+            make = _core.Writer.edit if edits else _core.Writer.create
             recipe = Recipe(path, "sec2", options)
+            writer = observing.opened(recipe, lambda _: make(path, **options))
         if edits:
             base = options["user_block"] = _base(path)
             if userblock_size is not None and userblock_size != base:
@@ -248,7 +249,8 @@ class WritableFile(WritableGroup, File):
         """Commits the data written until now: readers that open the file from now on find this complete state, until
         the next commit, even if this program is killed. Each commit takes space for the structure.
         """
-        self._writing.writer.flush()
+        with observing.work("commit", self._opened.filename):
+            self._writing.writer.flush()
 
     @contextmanager
     def transaction(self) -> Iterator[Self]:
@@ -280,9 +282,12 @@ class WritableFile(WritableGroup, File):
             yield self
         except BaseException:
             writer.rollback()
+            observing.LOG.info("commit of %s: a transaction was undone", observing.shown(self._opened.filename))
             raise
         try:
-            writer.end()
+            with observing.work("commit", self._opened.filename) as facts:
+                facts["transaction"] = True
+                writer.end()
         except BaseException:
             writer.rollback()
             raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import Unpack, cast
+from typing import TYPE_CHECKING, NoReturn, Unpack, cast, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,18 @@ from hyperchunk.exceptions import InvalidError, ObjectNotFoundError, SourceNotFo
 from hyperchunk.group import Group, wrap
 from hyperchunk.links import ExternalLink, HardLink, SoftLink, from_h5py
 from hyperchunk.objects import AnyObject, HLObject, Opened, encode
-from hyperchunk.typing import Array, DatasetOptions, Dtype, DtypeOrDatatype, Member, ShapeLike
+from hyperchunk.references import Reference
+from hyperchunk.typing import (
+    Array,
+    DatasetOptions,
+    Dtype,
+    DtypeOrDatatype,
+    ElementIndex,
+    Index,
+    Member,
+    ShapeLike,
+    WritableMember,
+)
 from hyperchunk.virtual import VirtualLayout
 from hyperchunk.write import creation, datatypes, elements
 from hyperchunk.write.dataset import WritableDataset
@@ -46,6 +57,10 @@ class WritableDatatype(WritableObject, Datatype):
 
     __slots__ = ()
 
+    if TYPE_CHECKING:
+
+        def __setitem__(self, index: Index, value: object) -> NoReturn: ...
+
 
 class WritableGroup(MutableNames, WritableObject, Group):
     """A group of a file that is being written.
@@ -60,6 +75,22 @@ class WritableGroup(MutableNames, WritableObject, Group):
     """
 
     __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __getitem__(self, name: str | bytes | Reference) -> WritableMember: ...
+        @overload
+        def __getitem__(self, name: ElementIndex) -> NoReturn: ...
+        def __getitem__(self, name: ElementIndex | str | bytes | Reference) -> WritableMember: ...
+
+    def dataset(self, name: str | bytes | Reference) -> WritableDataset:
+        """Returns ``group[name]``, which must be a dataset: see :meth:`hyperchunk.Group.dataset`."""
+        return cast("WritableDataset", super().dataset(name))
+
+    def group(self, name: str | bytes | Reference) -> WritableGroup:
+        """Returns ``group[name]``, which must be a group: see :meth:`hyperchunk.Group.dataset`."""
+        return cast("WritableGroup", super().group(name))
 
     # --- Groups ---
 
@@ -242,8 +273,15 @@ class WritableGroup(MutableNames, WritableObject, Group):
 
     # --- Links ---
 
-    def __setitem__(self, name: str | bytes, value: object) -> None:
+    @overload
+    def __setitem__(self, name: str | bytes, value: object) -> None: ...
+    # An error, which type checkers try for all that a path may lead to: see `Group.__getitem__`.
+    @overload
+    def __setitem__(self, name: ElementIndex, value: object) -> NoReturn: ...
+    def __setitem__(self, name: ElementIndex | str | bytes, value: object) -> None:
         """Creates a link to an object of this file, a soft or external link, a committed datatype, or a dataset."""
+        if not isinstance(name, str | bytes):
+            raise TypeError(f"A name should be string or bytes, not {type(name)}")
         value = from_h5py(value)
         if isinstance(value, HLObject):
             if value._opened is not self._opened:

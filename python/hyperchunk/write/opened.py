@@ -6,7 +6,7 @@ import os
 import weakref
 from typing import BinaryIO, cast
 
-from hyperchunk import _core
+from hyperchunk import _core, observing
 from hyperchunk.exceptions import ClosedError, UnsupportedError
 from hyperchunk.objects import Opened, Recipe
 
@@ -44,8 +44,10 @@ class Writing(Opened):
             return
         writer = self.writer
         self._close.detach()
-        writer.close()
-        _deliver(writer, self.recipe.source)
+        with observing.work("commit", self.filename) as facts:
+            writer.close()
+            _deliver(writer, self.recipe.source)
+            facts["closed"] = True
         self._stored = writer.stored()
         super().close()
 
