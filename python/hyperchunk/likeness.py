@@ -148,10 +148,14 @@ class DatasetID(ObjectID):
         return None
 
     def get_storage_size(self) -> int:
-        """Returns the size of the stored chunks in bytes; for other layouts, of the elements."""
-        if self._object.chunks is None:
-            return self._object.nbytes
-        return sum(chunk.size for chunk in self._stored())
+        """Returns the size of the stored chunks in bytes; for other layouts, of the elements, or 0 if they have no
+        place in the file.
+        """
+        if self._object.chunks is not None:
+            return sum(chunk.size for chunk in self._stored())
+        from hyperchunk.h5py import _files, h5d
+
+        return h5d.DatasetID(self._object, _files.of_native(self._object.file)).get_storage_size()
 
     def _stored(self) -> list[ChunkInfo]:
         if self._object.chunks is None:

@@ -1,4 +1,5 @@
-"""Sources for files that are neither a path nor a URL: Python file objects, and objects of fsspec and obstore.
+"""Sources for files that are neither a path nor a URL: Python file objects, and objects of fsspec and obstore, which
+can be targets of new files, too.
 
 `_core` uses a source's `size`, its `identity` (name and version; None if reads cost no requests), and `fetch`, which
 returns ranges of bytes.
@@ -16,7 +17,7 @@ from threading import Lock
 from types import ModuleType
 from typing import Any, Protocol, cast
 
-from hyperchunk.exceptions import ChangedError
+from hyperchunk.exceptions import ChangedError, FileThereError
 from hyperchunk.typing import SupportsSeekRead
 
 Ranges = list[tuple[int, int]]
@@ -43,6 +44,8 @@ class FileSystem(Protocol):
     protocol: str | tuple[str, ...]
 
     def invalidate_cache(self) -> None: ...
+    def exists(self, path: str) -> bool: ...
+    def pipe_file(self, path: str, value: bytes, /) -> object: ...
     def info(self, path: str) -> dict[str, Any]: ...
     def cat_ranges(self, paths: list[str], starts: list[int], ends: list[int], *, on_error: str) -> list[bytes]: ...
 
@@ -141,6 +144,21 @@ class FsspecFile(_Versioned):
     def _get(self, starts: list[int], ends: list[int]) -> list[bytes]:
         return list(self._filesystem.cat_ranges([self._path] * len(starts), starts, ends, on_error="raise"))
 
+    @property
+    def local(self) -> str | None:
+        """Path of a local file, else None."""
+        protocol = self._filesystem.protocol
+        return self._path if "file" in ((protocol,) if isinstance(protocol, str) else protocol) else None
+
+    def exists(self) -> bool:
+        """True if there is such a file."""
+        self._filesystem.invalidate_cache()
+        return self._filesystem.exists(self._path)
+
+    def put(self, data: bytes) -> None:
+        """Stores the file."""
+        self._filesystem.pipe_file(self._path, data)
+
     def __reduce__(self) -> tuple[object, ...]:
         return FsspecFile, (self._filesystem, self._path)
 
@@ -163,6 +181,18 @@ class ObstoreObject(_Versioned):
         found = _obstore().get_ranges(self._store, self._path, starts=starts, ends=ends, coalesce=0)
         return [bytes(part) for part in found]
 
+    def exists(self) -> bool:
+        """True if there is such an object."""
+        try:
+            _obstore().head(self._store, self._path)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def put(self, data: bytes) -> None:
+        """Stores the object."""
+        _obstore().put(self._store, self._path, data)
+
     def __reduce__(self) -> tuple[object, ...]:
         return ObstoreObject, (self._store, self._path)
 
@@ -178,8 +208,49 @@ def _version(info: Mapping[str, object]) -> str:
     return ""
 
 
+class Target:
+    """An object of an fsspec file system or an obstore store that a new file becomes, whole, when it is closed."""
+
+    def __init__(self, place: FsspecFile | ObstoreObject, replace: bool) -> None:
+        self._place = place
+        self._replace = replace
+        if not replace:
+            self._refuse()
+
+    def deliver(self, data: bytes) -> None:
+        """Stores the object."""
+        if not self._replace:
+            self._refuse()
+        self._place.put(data)
+
+    def _refuse(self) -> None:
+        if self._place.exists():
+            raise FileThereError(f"cannot create a file: expected no object of this name, got one ({self._place!r})")
+
+    def __repr__(self) -> str:
+        return repr(self._place)
+
+
+def local_path(thing: object) -> object:
+    """Returns the path of a file in fsspec's local file system, and everything else as it is."""
+    place = None if hasattr(thing, "write") and hasattr(thing, "seek") else source_of(thing)
+    return place.local or thing if isinstance(place, FsspecFile) else thing
+
+
+def target_of(thing: object, *, replace: bool) -> Target | None:
+    """Returns the object that a new file becomes; None if it is written in another way.
+
+    Raises:
+        FileThereError: The object exists, and `replace` is False.
+    """
+    place = None if hasattr(thing, "write") and hasattr(thing, "seek") else source_of(thing)
+    return Target(place, replace) if isinstance(place, FsspecFile | ObstoreObject) else None
+
+
 def source_of(thing: object) -> Source | None:
-    """Returns the source for an object; None if its type is not supported."""
+    """Returns the source for an object; None if its type is not supported, or if it is a local path."""
+    if isinstance(thing, os.PathLike) and "://" not in os.fsdecode(thing):
+        return None
     if isinstance(thing, tuple) and len(thing) == 2:
         first, path = thing
         if hasattr(first, "cat_ranges"):
@@ -194,4 +265,4 @@ def source_of(thing: object) -> Source | None:
     return None
 
 
-__all__ = ["FileObject", "FsspecFile", "ObstoreObject", "source_of"]
+__all__ = ["FileObject", "FsspecFile", "ObstoreObject", "Target", "local_path", "source_of", "target_of"]

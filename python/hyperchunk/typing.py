@@ -80,6 +80,18 @@ class SupportsSeekRead(Protocol):
         """Returns the offset in bytes."""
 
 
+class SupportsFsPath(Protocol):
+    """A path in an fsspec file system: an ``OpenFile``, or a path of universal_pathlib."""
+
+    @property
+    def fs(self) -> Any:
+        """The file system."""
+
+    @property
+    def path(self) -> str:
+        """The path in it."""
+
+
 class SupportsArrowStream(Protocol):
     """Arrow data as a stream of record batches: a table, a reader, a data frame."""
 
@@ -100,9 +112,9 @@ class SupportsArrowSchema(Protocol):
 
 #: Arrow data: of pyarrow, polars, pandas, DuckDB and others.
 ArrowData: TypeAlias = SupportsArrowStream | SupportsArrowArray
-#: A file: a path, a URL, a binary file-like object (also of fsspec), or a pair of an fsspec file system or an obstore
-#: store and a path in it.
-FileName: TypeAlias = PathLike | bytes | SupportsSeekRead | tuple[object, str]
+#: A file: a path, a URL, a binary file-like object (also of fsspec), a path of fsspec or universal_pathlib, or a pair
+#: of an fsspec file system or an obstore store and a path in it.
+FileName: TypeAlias = PathLike | bytes | SupportsSeekRead | SupportsFsPath | tuple[object, str]
 #: Access to a store: ``endpoint``, ``region``, ``key``, ``secret``, ``token``, ``anonymous``, ``allow_http``, and
 #: every other option of the store.
 StorageOptions: TypeAlias = Mapping[str, object]
@@ -329,6 +341,7 @@ __all__ = [
     "SupportsArrowArray",
     "SupportsArrowSchema",
     "SupportsArrowStream",
+    "SupportsFsPath",
     "SupportsSeekRead",
     "Values",
     "WritableMember",

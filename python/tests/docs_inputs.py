@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 import subprocess
 import sys
@@ -44,6 +45,20 @@ def h5dump(_: Path) -> None:
 @provides("ziglang")
 def ziglang(_: Path) -> None:
     pytest.importorskip("ziglang")
+
+
+def library(name: str) -> Input:
+    """Returns what skips a snippet whose library is missing."""
+
+    def check(_: Path) -> None:
+        if importlib.util.find_spec(name) is None:
+            pytest.skip(f"{name} is missing")
+
+    return check
+
+
+for name in ("anndata", "h5netcdf", "upath", "virtualizarr"):
+    provides(name)(library(name))
 
 
 def values(*shape: int) -> np.ndarray:

@@ -127,6 +127,8 @@ def documented_modules() -> list[str]:
 def test_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if name.endswith("xarray_engine"):
         pytest.importorskip("xarray")
+    if name.endswith("virtualizarr"):
+        pytest.importorskip("virtualizarr")
     module = importlib.import_module(name)
     finder = doctest.DocTestFinder(exclude_empty=True)
     # Without the argument, it takes `-v` of the command line for its own.

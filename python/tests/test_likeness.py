@@ -167,3 +167,13 @@ def test_values_of_attributes_and_elements_are_h5pys_too(path: Path) -> None:
         file.attrs["null"], file["null"] = ours.attrs["null"], ours["null"][()]
         assert file.attrs["null"] == h5py.Empty("S3")
         assert file["null"].shape is None
+
+
+def test_storage_of_datasets_without_chunks(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["written"], file["texts"], file["null"] = np.arange(3), ["a", "b"], h5py.Empty("f4")
+        file.create_dataset("never", (10,), "f8")
+        file.create_dataset("filled", (10,), "f8", fillvalue=3)
+    with h5py.File(tmp_path / "a.h5") as theirs, hyperchunk.open(tmp_path / "a.h5") as ours:
+        for name in theirs:
+            assert ours[name].id.get_storage_size() == theirs[name].id.get_storage_size(), name

@@ -123,6 +123,8 @@ def open_file(name: Any, mode: str, options: dict[str, Any]) -> Handle:
     driver = options.get("driver")
     if is_fileobj(name):
         return Handle(_of_fileobj(name, mode, options))
+    if not isinstance(name, str | bytes | os.PathLike):
+        return Handle(_plain(name, object(), mode, options))
     path = os.fsdecode(name)
     if "://" in path and not path.startswith("file://"):
         return Handle(_plain(path, path, mode, options))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -121,13 +122,20 @@ class DatasetID(LocationID):
         return _headers.place(self)
 
     def get_storage_size(self) -> int:
-        """Returns the size of the elements in the file, in bytes."""
+        """Returns the size of the elements in the file, in bytes; 0 if they have no place, as none was written.
+
+        In a file that is being written, the elements of contiguous datasets are counted in any case.
+        """
         hc = self._hc
         if hc.chunks is not None:
             return sum(chunk.size for chunk in self._stored())
         if hc.is_virtual or hc.shape is None:
             return 0
-        return int(math.prod(hc.shape) * hc._data.datatype.size)
+        size = int(math.prod(hc.shape) * hc._data.datatype.size)
+        if size and hc._data.layout == "contiguous" and not hc._data.external and not self._handle.session.writes:
+            with contextlib.suppress(UnsupportedError):  # of a file that is not local
+                return 0 if self.get_offset() is None else size
+        return size
 
     def flush(self) -> None:
         """Commits the file."""

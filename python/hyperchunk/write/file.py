@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Self, Unpack
+from typing import Self, Unpack, cast
 
 from hyperchunk import _core, observing
 from hyperchunk.exceptions import UnsupportedError
 from hyperchunk.file import _DRIVERS, File, check_cache, is_url, locking_of, network_options, path_of
 from hyperchunk.objects import Recipe
+from hyperchunk.sources import local_path, source_of, target_of
 from hyperchunk.suggestions import unexpected_keyword
 from hyperchunk.typing import CacheOptions, CreateOptions, FileName, NetworkOptions, StorageOptions
 from hyperchunk.write.group import WritableGroup
@@ -48,7 +49,8 @@ class WritableFile(WritableGroup, File):
     in the state before or after it.
 
     Args:
-        name: A path; a URL; or a binary file-like object that gets the bytes at the end.
+        name: A path; a URL; a binary file-like object that gets the bytes at the end; or an fsspec or
+            universal_pathlib path, or a pair of a store and a path, whose object is stored at the end.
         mode: ``"w"`` replaces an existing file, ``"x"`` (or ``"w-"``) does not; ``"r+"`` edits an existing file,
             ``"a"`` creates it if it does not exist.
         driver: ``"core"`` keeps the file in memory (:meth:`getbuffer`), and with `backing_store` on disk.
@@ -167,9 +169,18 @@ class WritableFile(WritableGroup, File):
             "locking": locking_of(locking),
         }
         edits = False
-        if mode in ("r+", "a") and (hasattr(name, "seek") or driver == "core" or is_url(path_of(name))):
-            raise UnsupportedError(f"cannot open {name!r} with mode {mode!r}: expected a local file")
-        if hasattr(name, "write") and hasattr(name, "seek"):
+        target, name = None, cast("FileName", local_path(name))
+        if mode in ("r+", "a"):
+            if hasattr(name, "seek") or driver == "core" or source_of(name) is not None or is_url(path_of(name)):
+                raise UnsupportedError(f"cannot open {name!r} with mode {mode!r}: expected a local file")
+        else:
+            target = target_of(name, replace=mode == "w")
+        if target is not None:
+            if storage_options or network:
+                raise TypeError(f"storage_options and network are for URLs; {target!r} has options of its own")
+            writer = _core.Writer.in_memory(repr(target), **options)
+            recipe = Recipe(repr(target), "network", options, target)
+        elif hasattr(name, "write") and hasattr(name, "seek"):
             writer = _core.Writer.in_memory(repr(name), **options)
             recipe = Recipe(repr(name), "fileobj", options, name)
         elif driver == "core" and not backing_store:

@@ -9,6 +9,7 @@ from typing import BinaryIO, cast
 from hyperchunk import _core, observing
 from hyperchunk.exceptions import ClosedError, UnsupportedError
 from hyperchunk.objects import Opened, Recipe
+from hyperchunk.sources import Target
 
 
 class Writing(Opened):
@@ -89,6 +90,9 @@ def _deliver(writer: _core.Writer, target: object) -> None:
     """Writes a file made in memory to its target object."""
     data = writer.bytes()
     if data is None or target is None:
+        return
+    if isinstance(target, Target):
+        target.deliver(data)
         return
     file = cast("BinaryIO", target)
     file.seek(0)

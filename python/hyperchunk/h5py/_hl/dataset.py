@@ -20,7 +20,7 @@ MPI = False
 vds_support = True
 
 
-def _checked(args: Any) -> Any:
+def _checked(args: Any, shape: Any) -> Any:
     """Returns an index, unless h5py refuses it: programs rely on its errors.
 
     Raises:
@@ -28,18 +28,26 @@ def _checked(args: Any) -> Any:
         TypeError: A list goes back, repeats or has several dimensions, or there are several.
     """
     lists = []
-    for arg in args if isinstance(args, tuple) else (args,):
+    items = [arg for arg in (args if isinstance(args, tuple) else (args,)) if not isinstance(arg, str)]
+    axis = 0
+    for position, arg in enumerate(items):
+        if arg is Ellipsis:
+            axis = len(shape or ()) - (len(items) - position - 1)
+            continue
         if isinstance(arg, slice) and isinstance(arg.step, int | np.integer) and arg.step < 0:
             raise ValueError(f"Step must be >= 1 (got {arg.step})")
         if is_list(arg):
-            lists.append(np.asarray(arg))
-    if all(each.dtype.kind == "b" for each in lists) and len(lists) < 2:
+            lists.append((np.asarray(arg), axis))
+        axis += 1
+    if all(each.dtype.kind == "b" for each, _ in lists) and len(lists) < 2:
         return args
-    for each in lists:
+    for each, axis in lists:
         if each.ndim > 1:
             raise TypeError(f"Selection can't process {each.tolist()!r}")
-        if each.dtype.kind in "iu" and (np.diff(each.astype("i8")) <= 0).any() and (each >= 0).all():
-            raise TypeError("Indexing elements must be in increasing order")
+        if each.dtype.kind in "iu" and 0 <= axis < len(shape or ()):
+            numbers = each.astype("i8")
+            if (np.diff(np.where(numbers < 0, numbers + shape[axis], numbers)) <= 0).any():
+                raise TypeError("Indexing elements must be in increasing order")
     if len(lists) > 1:
         raise TypeError("Only one indexing vector or array is currently allowed for fancy indexing")
     return args
@@ -60,7 +68,7 @@ class _Reader:
 
     def read(self, args: Any) -> Any:
         """Returns the values of an index."""
-        return self._dset._hc[_checked(args)]
+        return self._dset._hc[_checked(args, self._dset.shape)]
 
 
 class Dataset(HLObject):
@@ -215,7 +223,7 @@ class Dataset(HLObject):
         hc = self._hc
         if new_dtype is not None:
             hc = hc.astype(new_dtype)
-        return hc[_checked(args)]
+        return hc[_checked(args, hc.shape)]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         if copy is False:
@@ -246,7 +254,7 @@ class Dataset(HLObject):
     # --- Writing ---
 
     def __setitem__(self, args: Any, val: Any) -> None:
-        self._hc[_checked(args)] = np.asarray(val) if isinstance(val, Dataset) else base.native(val)
+        self._hc[_checked(args, self.shape)] = np.asarray(val) if isinstance(val, Dataset) else base.native(val)
 
     def write_direct(self, source: Any, source_sel: Any = None, dest_sel: Any = None) -> None:
         """Writes from an array."""

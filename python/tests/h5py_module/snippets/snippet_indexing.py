@@ -15,6 +15,8 @@ with h5py.File("a.h5", "w") as f:
         np.s_[h5py.MultiBlockSlice(0, 2, 1, 1)],
         np.s_[()],
         np.s_[2, 3, 4],
+        np.s_[[0, -1]],
+        np.s_[..., [1, -2]],
     ):
         print(np.shape(d[s]), np.sum(d[s]))
     d[0, :, 1:3] = 0
@@ -25,6 +27,8 @@ with h5py.File("a.h5", "w") as f:
         np.s_[::-1],
         np.s_[[2, 1]],
         np.s_[[1, 1]],
+        np.s_[[-1, -2]],
+        np.s_[..., [1, -4]],
         np.s_[[0, 1], [0, 1]],
         np.s_[[[0, 1]]],
         np.s_[3],
