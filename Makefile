@@ -6,10 +6,10 @@ SHELL := /bin/bash
 
 PY := .venv/bin/python
 
-.PHONY: help setup demo test test-all lint quick fuzz bench gpu docs wheel clean
+.PHONY: help setup demo test test-all lint platforms quick fuzz bench gpu docs wheel clean
 
 help: ## this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-8s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-9s %s\n", $$1, $$2 }'
 
 setup: ## everything the other targets need, with the package in .venv/
 	@tools/setup.sh system build test lint docs demo package
@@ -27,6 +27,11 @@ test-all: ## every test and the slow lanes: 20,000 random histories of stores (1
 lint: ## formatting, lints, types, layering, licences, advisories
 	@tools/setup.sh system test lint package
 	@tools/lint.sh
+
+platforms: ## type checks for other systems, tests for aarch64 under QEMU and for Windows under Wine (half an hour, then minutes)
+	@tools/setup.sh system emulators platforms package
+	@$(PY) tools/platforms.py check
+	@$(PY) tools/platforms.py run
 
 quick: ## the inner loop: formatting, cargo check, fast tests
 	@tools/setup.sh test lint package

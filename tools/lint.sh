@@ -14,6 +14,7 @@ step cargo fmt --all --check
 step cargo clippy --locked --quiet --workspace --all-targets --features hyperchunk-udf/worker-bin -- -D warnings
 step "$py" tools/tidy.py
 step "$py" tools/prose.py
+step "$py" tools/platforms.py page --check
 step "$py" tools/licences.py
 step "$py" tools/advisories.py
 step "$py" -m ruff check --quiet .

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Sets up the requirements of the Makefile's targets: tools/setup.sh [GROUP …]
-# A GROUP is `system` (packages of the operating system), `package` (Hyperchunk itself, editable, in .venv/), `s3` (an S3
-# server for tests and the demo, if Go is here) or X of a tools/requirements-X.txt. Safe to run again: an existing group costs a hash.
+# A GROUP is `system` (packages of the operating system), `emulators` (QEMU, Wine and linkers, for `make platforms`),
+# `package` (Hyperchunk itself, editable, in .venv/), `s3` (an S3 server for tests and the demo, if Go is here) or X of a
+# tools/requirements-X.txt. Safe to run again: an existing group costs a hash.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tools/env.sh
@@ -45,6 +46,22 @@ missing() {
     command -v h5cc >/dev/null || echo libhdf5-dev
     command -v luajit >/dev/null || echo luajit
     command -v h5dump >/dev/null && command -v h5repack >/dev/null || echo hdf5-tools
+}
+
+# missing_emulators: prints the system packages for missing emulators and their linkers.
+missing_emulators() {
+    command -v qemu-aarch64 >/dev/null || echo qemu-user
+    command -v aarch64-linux-gnu-gcc >/dev/null || echo gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+    command -v wine >/dev/null || echo wine wine64
+    command -v x86_64-w64-mingw32-gcc >/dev/null || echo gcc-mingw-w64-x86-64-win32
+}
+
+emulators() {
+    local packages
+    packages=$(missing_emulators | xargs)
+    [[ -n $packages ]] || return 0
+    # shellcheck disable=SC2086 # one word per package
+    install $packages || say "missing: apt-get install $packages; what needs them is skipped"
 }
 
 system() {
@@ -119,6 +136,7 @@ venv
 for group in "$@"; do
     case $group in
         system) system ;;
+        emulators) emulators ;;
         package) package ;;
         s3) .venv/bin/python tools/s3server.py build || say "no S3 server: what needs one is left out" ;;
         *) requirements "$group" ;;

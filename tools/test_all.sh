@@ -6,6 +6,8 @@ cd "$(dirname "$0")/.."
 source tools/env.sh
 
 tools/test.sh
+# Other systems: type checks, and tests under emulators (half an hour where nothing was built before).
+make platforms
 .venv/bin/python tools/hdf5_udf_suite.py
 releases=${XDG_CACHE_HOME:-$HOME/.cache}/hyperchunk/hdf5
 .venv/bin/python tools/hdf5_releases.py "$releases"

@@ -3,6 +3,7 @@
 mod analysis;
 mod capsules;
 mod choice;
+#[cfg(target_os = "linux")]
 mod cuda;
 mod dataset;
 mod dataset_writer;
@@ -12,7 +13,9 @@ mod edit;
 mod errors;
 mod file;
 mod filters;
+#[cfg(target_os = "linux")]
 mod flat_buffer;
+#[cfg(target_os = "linux")]
 mod flat_slots;
 mod flight;
 mod follow;
@@ -31,11 +34,14 @@ mod store;
 mod table;
 mod trust;
 mod warnings;
+#[cfg(target_os = "linux")]
 mod worker;
 mod writer;
 
 use pyo3::prelude::*;
-use std::ffi::{CString, OsString};
+#[cfg(target_os = "linux")]
+use std::ffi::CString;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Runs the `hyperchunk` command; returns its exit status.
@@ -46,6 +52,7 @@ fn run_command(py: Python<'_>, arguments: Vec<OsString>) -> PyResult<i32> {
 
 /// Puts `folder` first in the plugin search path of each libhdf5 of this process; returns the
 /// number of these libraries.
+#[cfg(target_os = "linux")]
 #[pyfunction]
 fn prepend_plugin_folder(folder: CString) -> usize {
     hyperchunk_h5abi::library::prepend_plugin_folder(&folder)
@@ -77,7 +84,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     hyperchunk_arrow::flight::enable();
     hyperchunk_live::enable();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-    module.add_class::<flat_buffer::FlatBuffer>()?;
     module.add_class::<file::File>()?;
     module.add_class::<flight::RemoteTable>()?;
     module.add_class::<object::Object>()?;
@@ -121,20 +127,21 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add_class::<pool::Pool>()?;
         module.add_class::<pool::PoolWriter>()?;
         module.add_class::<pool::PoolObject>()?;
+        module.add_class::<flat_buffer::FlatBuffer>()?;
+        module.add_function(wrap_pyfunction!(worker::serve, module)?)?;
+        module.add_function(wrap_pyfunction!(worker::adopt_orphans, module)?)?;
+        module.add_function(wrap_pyfunction!(prepend_plugin_folder, module)?)?;
+        cuda::add(module)?;
     }
     module.add_function(wrap_pyfunction!(dataset::read_many, module)?)?;
     module.add_function(wrap_pyfunction!(file::set_metadata_cache_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(filters::register_filter, module)?)?;
     module.add_function(wrap_pyfunction!(run_command, module)?)?;
-    module.add_function(wrap_pyfunction!(prepend_plugin_folder, module)?)?;
     module.add_function(wrap_pyfunction!(set_package_dir, module)?)?;
     module.add_function(wrap_pyfunction!(idle_workers, module)?)?;
     module.add_function(wrap_pyfunction!(printable, module)?)?;
-    module.add_function(wrap_pyfunction!(worker::serve, module)?)?;
-    module.add_function(wrap_pyfunction!(worker::adopt_orphans, module)?)?;
     module.add_function(wrap_pyfunction!(salvage::salvage, module)?)?;
     restructure::add(module)?;
-    cuda::add(module)?;
     analysis::add(module)?;
     trust::add(module)?;
     edit::add(module)

@@ -30,6 +30,7 @@ mod index;
 mod json;
 mod key;
 mod legacy;
+#[cfg(target_os = "linux")]
 mod link;
 mod ls;
 mod output;
@@ -104,8 +105,10 @@ enum Command {
     /// Serve files and their tables to other programs and machines.
     Serve(serve::Arguments),
     /// Make a local name for a file over a network, for programs that take no URLs.
+    #[cfg(target_os = "linux")]
     Link(link::Arguments),
     /// Pass files over a network to an HDF5 program. The VOL connector starts it; it is not for direct use.
+    #[cfg(target_os = "linux")]
     #[command(hide = true)]
     Relay,
     /// Sharded stores: files that many processes write at once.
@@ -260,7 +263,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
         Command::Recover(command) => recover::run(&command),
         Command::Salvage(command) => salvage::run(&command),
         Command::Serve(command) => serve::run(&command),
+        #[cfg(target_os = "linux")]
         Command::Link(command) => link::run(&command),
+        #[cfg(target_os = "linux")]
         Command::Relay => hyperchunk_h5abi::relay::serve().map_err(Into::into),
         Command::Store(command) => store::run(&command),
         Command::Arrow(command) => arrow::run(&command),

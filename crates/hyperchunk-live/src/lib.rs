@@ -5,6 +5,7 @@
 
 mod attributes;
 mod chunked;
+#[cfg(target_os = "linux")]
 pub mod device;
 pub mod edit;
 mod evaluate;

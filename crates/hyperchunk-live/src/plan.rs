@@ -11,7 +11,9 @@ use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use hyperchunk_udf::escape::escape;
 use hyperchunk_udf::host::mapped::State;
 use hyperchunk_udf::host::results::Results;
-use hyperchunk_udf::host::{Job, JobSlot, Pool, Programs, Session, SessionKey, Source, cache, compiled_form};
+use hyperchunk_udf::host::{
+    Job, JobSlot, Pool, Programs, Session, SessionKey, Source, cache, compiled_form, handle,
+};
 use hyperchunk_udf::legacy::LegacyDataset;
 use hyperchunk_udf::profile::Profile;
 use hyperchunk_udf::record::{ATTRIBUTE, FILTER_ID, MAX_RECORD_BYTES, Record, Slot};
@@ -19,8 +21,6 @@ use hyperchunk_udf::signature::{self, Fingerprint};
 use hyperchunk_udf::stub::{RecordDigest, RecordLocation, Stub};
 use hyperchunk_udf::trust;
 use std::fs::Metadata;
-use std::os::fd::AsFd as _;
-use std::os::unix::fs::MetadataExt as _;
 use std::sync::{Arc, Mutex};
 
 /// First word of the client data of the filter.
@@ -244,7 +244,7 @@ impl Plan {
             profile: &self.profile,
             file_path: &key.file_path,
             slots: key.slots.clone(),
-            files: on_disk.iter().map(|file| file.as_fd()).collect(),
+            files: on_disk.iter().map(|file| handle(file)).collect(),
             needs: record.needs,
         };
         Session::start(&job, &programs)
@@ -300,7 +300,7 @@ pub(crate) fn check_shape(dataset: &Dataset, record: &Record, legacy: bool) -> R
 
 /// Returns the identity of a file on disk, and the attributes that reveal a change.
 pub(crate) fn state(m: &Metadata) -> State {
-    ((m.dev(), m.ino()), (m.len(), m.mtime(), m.mtime_nsec()))
+    hyperchunk::os::version(m)
 }
 
 /// Returns the verified record of a dataset, and its signer.

@@ -9,6 +9,7 @@
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::host::cache;
 use crate::keys;
+use crate::os;
 use crate::settings;
 use crate::signature::Fingerprint;
 use crate::stub::RecordDigest;
@@ -17,8 +18,6 @@ use serde::Deserialize;
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::Write as _;
-use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -254,14 +253,11 @@ pub fn append(setting: &Setting, line: &[u8]) -> Result<()> {
 
 /// Renames the full log, unless another process is doing so or has done so.
 fn rotate(path: &Path, full: &std::fs::File) {
-    // SAFETY: plain system call on a live descriptor, which does not wait.
-    if unsafe { libc::flock(full.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
+    // Does not wait.
+    if full.try_lock().is_err() {
         return;
     }
-    let same = |a: std::fs::Metadata, b: std::fs::Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
-    let still =
-        full.metadata().ok().zip(std::fs::symlink_metadata(path).ok()).is_some_and(|(a, b)| same(a, b));
-    if still {
+    if os::is_at(full, path) {
         let mut old = path.as_os_str().to_owned();
         old.push(".1");
         // A log that cannot be renamed grows further; doctor reports its size.
@@ -272,19 +268,13 @@ fn rotate(path: &Path, full: &std::fs::File) {
 fn open(path: &Path) -> Result<std::fs::File> {
     let about = || path.display().to_string();
     if let Some(dir) = path.parent().filter(|dir| Some(*dir) == state_dir().as_deref()) {
-        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
+        let made = os::private_folders().create(dir);
         made.map_err(|e| Error::io(dir.display(), &e))?;
     }
-    let file = std::fs::OpenOptions::new()
-        .append(true)
-        .create(true)
-        .mode(0o600)
-        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC)
-        .open(path)
+    let file = os::open(os::set_mode(std::fs::OpenOptions::new().append(true).create(true), 0o600), path)
         .map_err(|e| Error::io(about(), &e))?;
     let meta = file.metadata().map_err(|e| Error::io(about(), &e))?;
-    // SAFETY: geteuid has no preconditions.
-    if !meta.is_file() || meta.uid() != unsafe { libc::geteuid() } {
+    if !meta.is_file() || !os::is_own(&meta) {
         return Err(Error::new(ErrorKind::Key, "the log is not a file of yours").about(about()));
     }
     Ok(file)

@@ -1,5 +1,6 @@
 //! Error type of this crate.
 
+use crate::os::{self, Exhausted};
 use std::fmt;
 
 /// Kind of an error, as a stable code. New kinds are added at the end.
@@ -50,13 +51,15 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Returns advice about an exceeded limit of the process.
 fn limit_advice(source: &std::io::Error) -> &'static str {
-    match source.raw_os_error() {
-        Some(libc::EMFILE) => {
+    match os::exhausted(source) {
+        Some(Exhausted::ProcessFiles) => {
             "; this process has as many open files as it may (`ulimit -n`), and a worker takes about 20 more: close some, or raise the limit"
         }
-        Some(libc::ENFILE) => "; the system has as many open files as it may",
-        Some(libc::ENOMEM) => "; the limit of memory (`ulimit -v`, a container's) leaves no room: raise it",
-        _ => "",
+        Some(Exhausted::SystemFiles) => "; the system has as many open files as it may",
+        Some(Exhausted::Memory) => {
+            "; the limit of memory (`ulimit -v`, a container's) leaves no room: raise it"
+        }
+        None => "",
     }
 }
 

@@ -6,11 +6,11 @@
 //! writes here.
 
 use crate::error::{Error, ErrorKind, Result, fail};
+use crate::os;
 use crate::signature::{Fingerprint, SigningKey};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use std::io::{Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 const PRIVATE: &str = "hyperchunk-private-key-v1";
@@ -21,8 +21,7 @@ const MAX_FOLDER_ENTRIES: usize = 100_000;
 
 /// Returns whether this is a set-uid or set-gid program, whose environment and home belong to another user.
 pub fn is_set_uid() -> bool {
-    // SAFETY: getauxval reads a value that the kernel gave this process.
-    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+    os::is_set_uid()
 }
 
 /// Returns the folder of the user's keys and profiles.
@@ -37,9 +36,9 @@ pub fn config_dir() -> Result<PathBuf> {
     if let Some(dir) = absolute("XDG_CONFIG_HOME") {
         return Ok(dir.join("hyperchunk"));
     }
-    match absolute("HOME") {
+    match absolute(os::HOME) {
         Some(home) => Ok(home.join(".config").join("hyperchunk")),
-        None => fail!(NotFound, "no home folder: set HOME or XDG_CONFIG_HOME"),
+        None => fail!(NotFound, "no home folder: set {} or XDG_CONFIG_HOME", os::HOME),
     }
 }
 
@@ -100,11 +99,7 @@ pub fn create_own_key(name: &str, email: &str) -> Result<SigningKey> {
     check_label(email)?;
     let path = own_key_path()?;
     let dir = path.parent().unwrap_or(Path::new("/"));
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(dir)
-        .map_err(|e| Error::io(format_args!("{}", dir.display()), &e))?;
+    os::private_folders().create(dir).map_err(|e| Error::io(format_args!("{}", dir.display()), &e))?;
     check_folders(&path)?;
     let mut seed = [0; 32];
     getrandom::fill(&mut seed).map_err(|e| Error::new(ErrorKind::Io, format!("random numbers: {e}")))?;
@@ -158,14 +153,11 @@ pub fn own_public_key() -> Result<Option<PublicKey>> {
 /// `forbidden` are the permission bits that it must not have.
 pub(crate) fn read_own(path: &Path, forbidden: u32) -> Result<Option<String>> {
     let about = || path.display().to_string();
-    let opened = std::fs::OpenOptions::new()
-        .read(true)
-        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC)
-        .open(path);
+    let opened = os::open(std::fs::OpenOptions::new().read(true), path);
     let mut file = match opened {
         Ok(file) => file,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(e) if e.raw_os_error() == Some(libc::ELOOP) => {
+        Err(e) if os::is_link(&e) => {
             return Err(
                 Error::new(ErrorKind::Key, "is a symbolic link, which is not followed").about(about())
             );
@@ -178,12 +170,10 @@ pub(crate) fn read_own(path: &Path, forbidden: u32) -> Result<Option<String>> {
     if !meta.is_file() || meta.len() > MAX_KEY_FILE_BYTES.max(1 << 16) {
         return Err(Error::new(ErrorKind::Key, "is not a small regular file").about(about()));
     }
-    // SAFETY: geteuid has no preconditions.
-    let user = unsafe { libc::geteuid() };
-    if meta.uid() != user && meta.uid() != 0 {
+    if !os::is_own(&meta) && !os::is_administrators(&meta) {
         return Err(Error::new(ErrorKind::Key, "belongs to another user").about(about()));
     }
-    if meta.mode() & forbidden != 0 {
+    if os::mode(&meta) & forbidden != 0 {
         let fix = if forbidden & 0o044 != 0 { "600" } else { "go-w" };
         let message = format!(
             "others can {} it; run: chmod {fix} {}",
@@ -215,15 +205,14 @@ fn check_folders(file: &Path) -> Result<()> {
 fn check_folder(dir: &Path, may_be_link: bool) -> Result<()> {
     let meta = if may_be_link { std::fs::metadata(dir) } else { std::fs::symlink_metadata(dir) };
     let meta = meta.map_err(|e| Error::io(dir.display(), &e))?;
-    // SAFETY: geteuid has no preconditions.
-    let user = unsafe { libc::geteuid() };
+    let own = os::is_own(&meta);
     let message = if meta.is_symlink() {
         "is a symbolic link, which is not followed".to_owned()
-    } else if meta.uid() != user && meta.uid() != 0 {
+    } else if !own && !os::is_administrators(&meta) {
         "this folder belongs to another user".to_owned()
-    } else if meta.mode() & 0o022 != 0 {
-        let sticky = meta.mode() & 0o1000 != 0;
-        if sticky || meta.uid() != user {
+    } else if os::mode(&meta) & 0o022 != 0 {
+        let sticky = os::mode(&meta) & 0o1000 != 0;
+        if sticky || !own {
             // Such as /tmp, whose mode must not change.
             "others can change this folder, so nothing below it counts; keep these files below folders that only you or root can change".to_owned()
         } else {
@@ -254,11 +243,7 @@ pub(crate) fn list_folder(dir: &Path) -> Result<Vec<String>> {
 /// Creates the missing folders of a key or settings file; existing ones must be safe.
 fn make_folders(path: &Path) -> Result<()> {
     let dir = path.parent().unwrap_or(Path::new("/"));
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(dir)
-        .map_err(|e| Error::io(dir.display(), &e))?;
+    os::private_folders().create(dir).map_err(|e| Error::io(dir.display(), &e))?;
     check_folders(path)
 }
 
@@ -290,30 +275,27 @@ pub fn now() -> String {
     let seconds = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .map_or(0, |d| i64::try_from(d.as_secs()).unwrap_or(0));
-    // SAFETY: all-zero is a valid tm; both pointers are live.
-    let t = unsafe {
-        let mut t: libc::tm = std::mem::zeroed();
-        libc::gmtime_r(&raw const seconds, &raw mut t);
-        t
-    };
-    format!(
-        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z",
-        t.tm_year + 1900,
-        t.tm_mon + 1,
-        t.tm_mday,
-        t.tm_hour,
-        t.tm_min,
-        t.tm_sec
-    )
+    rfc3339(seconds)
+}
+
+/// Returns a time in seconds since 1970, which must not be negative, as RFC 3339 in UTC.
+fn rfc3339(seconds: i64) -> String {
+    const DAYS_OF_400_YEARS: i64 = 146_097;
+    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    // Years begin with March here, so that a leap day is the last one of its year; day 0 is 0000-03-01.
+    let day = days + 719_468;
+    let (era, day) = (day.div_euclid(DAYS_OF_400_YEARS), day.rem_euclid(DAYS_OF_400_YEARS));
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = era * 400 + year + i64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", second / 3600, second / 60 % 60, second % 60)
 }
 
 fn write_new(path: &Path, mode: u32, text: &str) -> Result<()> {
-    let opened = std::fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(mode)
-        .custom_flags(libc::O_NOFOLLOW)
-        .open(path);
+    let opened = os::open(os::set_mode(std::fs::OpenOptions::new().write(true).create_new(true), mode), path);
     let mut file = match opened {
         Ok(file) => file,
         Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
@@ -355,6 +337,20 @@ mod tests {
     }
 
     /// HDF5-UDF wrote private keys with mode 0644.
+    #[test]
+    fn times_are_of_the_calendar() {
+        for (seconds, text) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_399, "2000-02-28T23:59:59Z"),
+            (951_827_696, "2000-02-29T12:34:56Z"),
+            (951_868_800, "2000-03-01T00:00:00Z"),
+            (1_735_689_599, "2024-12-31T23:59:59Z"),
+            (4_107_542_400, "2100-03-01T00:00:00Z"),
+        ] {
+            assert_eq!(rfc3339(seconds), text);
+        }
+    }
+
     #[test]
     fn a_file_that_others_can_touch_is_not_read() {
         let dir = scratch("modes");

@@ -4,6 +4,9 @@
 //! profiles, the scanners that find a source's inputs, the worker in which functions run, and the host side
 //! that starts it. It reads no HDF5 file: its caller provides the inputs.
 //!
+//! Programs run on Linux only, in `worker` and `host`. Elsewhere `host` has the same functions, which refuse to start
+//! one; records, keys, trust and expressions are the same everywhere.
+//!
 //! **Invariant:** nothing from a file is executed, loaded or compiled in the reading process.
 
 pub mod attribute;
@@ -16,18 +19,26 @@ pub mod datatype;
 pub mod error;
 pub mod escape;
 pub mod expression;
+#[cfg(target_os = "linux")]
+pub mod host;
+#[cfg(not(target_os = "linux"))]
+#[path = "host/elsewhere.rs"]
 pub mod host;
 pub mod keys;
+pub mod layers;
 pub mod legacy;
+#[cfg(target_os = "linux")]
 pub mod memory;
 pub mod network;
 pub mod observe;
+mod os;
 pub mod profile;
 pub mod protocol;
 pub mod record;
 pub mod scan;
 mod settings;
 pub mod signature;
+#[cfg(target_os = "linux")]
 pub mod socket;
 pub mod sources;
 pub mod spec;
@@ -36,4 +47,5 @@ pub mod stub;
 pub mod system;
 pub mod trust;
 pub mod wasm;
+#[cfg(target_os = "linux")]
 pub mod worker;

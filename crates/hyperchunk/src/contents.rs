@@ -7,12 +7,13 @@
 use crate::file::processors;
 use crate::index::Identity;
 use crate::io::Source;
+use crate::os;
 use crate::read::spread;
 use crate::{Error, Result};
 use sha2::{Digest as _, Sha256};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// Maximum size of a file with a digest. Larger files are identified by their times alone.
 pub const MAX_FILE_BYTES: u64 = 1 << 30;
@@ -89,30 +90,13 @@ fn digest(source: &dyn Source, size: u64) -> Result<String> {
 /// Waits until later writes get another time than earlier ones.
 fn settle(source: &dyn Source) {
     let Some(metadata) = source.file().and_then(|file| file.metadata().ok()) else { return };
-    #[cfg(unix)]
-    let changed = {
-        use std::os::unix::fs::MetadataExt as _;
-        let seconds = u64::try_from(metadata.ctime()).unwrap_or(0);
-        let nanoseconds = u32::try_from(metadata.ctime_nsec()).unwrap_or(0);
-        Some(SystemTime::UNIX_EPOCH + Duration::new(seconds, nanoseconds))
-    };
-    #[cfg(not(unix))]
-    let changed = metadata.modified().ok();
-    if let Some(age) = changed.and_then(|changed| changed.elapsed().ok()) {
+    if let Some(age) = os::last_change(&metadata).and_then(|changed| changed.elapsed().ok()) {
         std::thread::sleep(CLOCK_RESOLUTION.saturating_sub(age));
     }
 }
 
-/// Returns the device and inode of a local file.
-#[cfg(unix)]
+/// Returns the device and inode of a local file. `None` on systems without a time of the last change: there a change
+/// during the read goes unnoticed.
 fn place(source: &dyn Source) -> Option<(u64, u64)> {
-    use std::os::unix::fs::MetadataExt as _;
-    let metadata = source.file()?.metadata().ok()?;
-    Some((metadata.dev(), metadata.ino()))
-}
-
-/// Always `None`: without a time of the last change, a change during the read goes unnoticed.
-#[cfg(not(unix))]
-fn place(_: &dyn Source) -> Option<(u64, u64)> {
-    None
+    os::identity(&source.file()?.metadata().ok()?)
 }

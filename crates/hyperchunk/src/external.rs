@@ -307,16 +307,8 @@ fn keep_new<T: Clone>(kept: &Kept<T>, key: Key, file: &T) {
     kept.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_insert_with(|| file.clone());
 }
 
-#[cfg(unix)]
 fn to_path(name: &Name) -> Result<PathBuf> {
-    use std::os::unix::ffi::OsStrExt;
-    Ok(PathBuf::from(std::ffi::OsStr::from_bytes(name.as_bytes())))
-}
-
-#[cfg(not(unix))]
-fn to_path(name: &Name) -> Result<PathBuf> {
-    name.as_str()
-        .map(PathBuf::from)
+    crate::os::path_from_bytes(name.as_bytes())
         .ok_or_else(|| Error::unsupported(format!("the file name `{name}` is not UTF-8")))
 }
 

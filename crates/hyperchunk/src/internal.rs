@@ -16,7 +16,7 @@ pub mod frame {
 
 /// Positioned reads and writes of local files.
 pub mod positioned {
-    pub use crate::io::positioned::{read_exact_at, write_all_at};
+    pub use crate::os::{read_exact_at, write_all_at};
 }
 
 /// Rounds of requests.

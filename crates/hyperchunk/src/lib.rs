@@ -22,6 +22,8 @@ pub mod io;
 pub mod live;
 pub mod npy;
 mod object;
+#[doc(hidden)]
+pub mod os;
 pub mod output;
 pub mod pack;
 mod prefetch;

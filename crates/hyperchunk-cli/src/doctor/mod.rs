@@ -1,5 +1,6 @@
 //! `hyperchunk doctor`.
 
+#[cfg(target_os = "linux")]
 mod gpu;
 
 use crate::Outcome;
@@ -9,11 +10,11 @@ use hyperchunk_udf::host::results::Results;
 use hyperchunk_udf::host::{DiskCache, code};
 use hyperchunk_udf::host::{ProbeResult, Programs, probe};
 use hyperchunk_udf::keys;
+use hyperchunk_udf::layers::Layers;
 use hyperchunk_udf::profile::Profile;
 use hyperchunk_udf::signature::Fingerprint;
 use hyperchunk_udf::system;
 use hyperchunk_udf::trust::{self, KeyList, KnownKey};
-use hyperchunk_udf::worker::lockdown::Layers;
 use std::collections::BTreeMap;
 
 pub(crate) fn run() -> Outcome {
@@ -29,6 +30,7 @@ pub(crate) fn run() -> Outcome {
     say!("wasm       {}", found(programs.wasm_worker()));
     say!("zig        {}", found(programs.zig()));
     say!("python     {}", found(programs.python()));
+    #[cfg(target_os = "linux")]
     gpu::print(&programs);
     match keys::own_public_key() {
         Ok(Some(key)) => say!("key        {}", Fingerprint::from_public_key(&key.key)),

@@ -2,6 +2,7 @@
 
 use crate::to_udf_error;
 use hyperchunk::index::IndexOption;
+use hyperchunk::os::Obstacle;
 use hyperchunk::write::{CreateOptions, NodeId, Writer};
 use hyperchunk::{ErrorKind as EngineKind, File, OpenOptions};
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
@@ -70,15 +71,15 @@ fn open_file(path: &Path, write: bool) -> hyperchunk::Result<OpenFile> {
 
 /// Rewords common errors for users.
 fn in_words(error: &hyperchunk::Error) -> Error {
-    let words = match (error.kind(), error.os_code()) {
+    let words = match (error.kind(), error.os_code().and_then(hyperchunk::os::obstacle)) {
         (EngineKind::Locked, _) if error.message().contains("this program") => {
             "this program has it open already: close it first, then try again"
         }
         (EngineKind::Locked, _) => "another program has it open: close it there, or wait, then try again",
-        (_, Some(libc::EROFS)) => {
+        (_, Some(Obstacle::ReadOnlyFileSystem)) => {
             "it is on a file system that can only be read: copy the file to where it can be changed"
         }
-        (_, Some(libc::EACCES | libc::EPERM)) => {
+        (_, Some(Obstacle::Permission)) => {
             "you may not open it so: look at who owns it, and at its permissions"
         }
         (EngineKind::Truncated, _) => {

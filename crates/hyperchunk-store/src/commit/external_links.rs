@@ -233,15 +233,8 @@ pub(crate) fn log_name(
     Ok(to_name(&folder.join(file)))
 }
 
-#[cfg(unix)]
 fn to_name(path: &Path) -> Name {
-    use std::os::unix::ffi::OsStrExt;
-    Name::from(path.as_os_str().as_bytes())
-}
-
-#[cfg(not(unix))]
-fn to_name(path: &Path) -> Name {
-    Name::from(&*path.to_string_lossy())
+    Name::from(hyperchunk::os::path_to_bytes(path).as_slice())
 }
 
 /// Returns the stubs of the datasets of an epoch, and which of them are linked. `paths` gives their

@@ -1,56 +1,16 @@
 //! Computation of one block by a worker: the part that does not depend on the reader.
 
-use super::pool::{Pool, SessionKey};
+use super::job::{Reader, SessionKey, Source, Strings};
+use super::pool::Pool;
 use super::results::{self, Results};
-use super::session::{Session, Source};
+use super::session::Session;
 use super::vlen_strings::limit;
 use crate::error::{Error, ErrorKind, Result, fail};
-use crate::record::{Block, Record, Slot};
+use crate::record::{Block, Record};
 use crate::stored::DecodeSupport;
 use crate::stub::RecordDigest;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-
-/// Input with variable-length strings, as read.
-pub trait Strings {
-    /// Returns the number of bytes of elements and strings together.
-    fn bytes(&self) -> u64;
-
-    /// Writes elements and strings to `to`, which the worker sees at address `at`.
-    ///
-    /// # Errors
-    /// `Worker` if `to` is too small.
-    fn place(&self, to: &mut [u8], at: u64) -> Result<()>;
-}
-
-/// Reader of the file: everything that a function needs from it.
-pub trait Reader {
-    /// Returns a worker, warm or new.
-    ///
-    /// # Errors
-    /// The errors of [`Session::start`].
-    fn session(&self, key: &Arc<SessionKey>) -> Result<Session>;
-
-    /// Reads a part of an input into memory of sufficient size.
-    ///
-    /// # Errors
-    /// Any, with the name of the input.
-    fn input(&self, slot: &Slot, part: &Block, to: &mut [u8]) -> Result<()>;
-
-    /// Copies a part of an input in its [stored](crate::stored) form, for a worker that can decode `decodes`.
-    /// Returns the number of bytes, or 0 if the part has to be read instead: filters that the worker does not
-    /// undo, too little memory, chunks that were never written.
-    ///
-    /// # Errors
-    /// As [`Reader::input`].
-    fn stored(&self, slot: &Slot, part: &Block, decodes: DecodeSupport, to: &mut [u8]) -> Result<u64>;
-
-    /// Reads a part of an input with variable-length strings, of at most `left` bytes.
-    ///
-    /// # Errors
-    /// As [`Reader::input`].
-    fn strings(&self, slot: &Slot, part: &Block, left: u64) -> Result<Box<dyn Strings>>;
-}
 
 /// Context for computing the blocks of a live dataset.
 #[derive(Clone, Copy, Debug)]

@@ -13,9 +13,10 @@
 
 use super::disk_cache::{CacheKey, CacheKind, DiskCache, UNKNOWN_BYTES, cache_folder, is_at_home};
 use super::identity::build_id;
+use super::job::Job;
 use super::locate::Programs;
 use super::results;
-use super::session::{Job, Session};
+use super::session::Session;
 use crate::backend::Backend;
 use crate::error::Result;
 use crate::keys;

@@ -1,8 +1,8 @@
 //! Compilation of C, C++ and CUDA sources: always in the sandbox, never in this process.
 
 use super::function_output::OutputPipe;
+use super::job::cache;
 use super::locate::Programs;
-use super::pool::cache;
 use super::process::{self, Exit};
 use crate::backend::Backend;
 use crate::cpp::wasm::{Language, MODULE};

@@ -1,7 +1,7 @@
 //! Layout of a job's data in the memory that host and worker share.
 
 use super::cpu_affinity;
-use super::session::{Job, JobSlot, Source};
+use super::job::{Job, JobSlot, Source};
 use crate::error::{Result, fail};
 use crate::protocol::{PROTOCOL_VERSION, STATUS_BYTES, Segment, Setup, SetupSlot, Task};
 use crate::stored::StoredBlock;

@@ -5,8 +5,7 @@
 //! process (SIGBUS).
 
 use super::idle;
-use super::pool::{SessionKey, cache};
-use super::session::Source;
+use super::job::{SessionKey, Source, cache};
 use crate::memory::{Map, reports_residency};
 use crate::protocol::IDLE_TIMEOUT;
 use crate::record::{Slot, byte_size};

@@ -148,8 +148,7 @@ fn hash(source: &str) -> u64 {
 }
 
 fn known(source: &str) -> bool {
-    super::pool::cache(&NEEDS_ALL)
-        .is_none_or(|known| known.as_ref().is_some_and(|k| k.contains(&hash(source))))
+    super::cache(&NEEDS_ALL).is_none_or(|known| known.as_ref().is_some_and(|k| k.contains(&hash(source))))
 }
 
 /// Gives later workers for this source every module.

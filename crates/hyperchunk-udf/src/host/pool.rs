@@ -1,11 +1,10 @@
 //! Pool of warm sessions, so that reading a slice does not start a process.
 
 use super::idle;
-use super::session::{JobSlot, Session};
-use crate::profile::Profile;
+use super::job::{SessionKey, cache};
+use super::session::Session;
 use crate::protocol::IDLE_TIMEOUT;
-use crate::stub::RecordDigest;
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Maximum number of pooled sessions.
@@ -17,34 +16,6 @@ const MAX_IDLE_BYTES: usize = 512 << 20;
 const SETTLE_TIME: Duration = Duration::from_millis(200);
 /// Time that it then has to do so: on a busy machine, it has to wait to be scheduled.
 const REPLY_TIMEOUT: Duration = Duration::from_millis(500);
-
-/// Identity of an evaluation: one worker may serve all evaluations with the same key. A worker never serves
-/// another file or another record, since it could leak data from one to the other.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SessionKey {
-    /// Device and inode of the file, or another number that is never reused.
-    pub file: (u64, u64),
-    /// Version of the file: its size and the time of its last change, in seconds and nanoseconds.
-    pub version: (u64, i64, i64),
-    /// Digest of the record.
-    pub record: RecordDigest,
-    /// Profile; a changed profile is a different key.
-    pub profile: Profile,
-    /// Path that the file was opened by, which functions can query.
-    pub file_path: String,
-    /// Datasets with the location of their data.
-    pub slots: Vec<JobSlot>,
-}
-
-/// Locks a cache, or returns `None` while another thread holds it. Never blocks: after a fork, the thread
-/// that holds the lock may no longer exist, and the wait would never end.
-pub fn cache<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-    match mutex.try_lock() {
-        Ok(guard) => Some(guard),
-        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-        Err(TryLockError::WouldBlock) => None,
-    }
-}
 
 #[derive(Debug)]
 struct IdleSession {

@@ -1,7 +1,8 @@
 //! Test of each language with an empty function, for `hyperchunk doctor`.
 
+use super::job::{Job, JobSlot, Source};
 use super::locate::Programs;
-use super::session::{Job, JobSlot, Session, Source};
+use super::session::Session;
 use crate::backend::Backend;
 use crate::datatype::ElementType;
 use crate::error::{Error, ErrorKind, Result};

@@ -3,6 +3,7 @@
 use super::code::{self, Code, MAX_CODE_BYTES};
 use super::function_output::{self, OutputPipe};
 use super::interrupt;
+use super::job::{Job, JobSlot, Source};
 use super::layout::{Region, lay_out, set_up};
 use super::locate::Programs;
 use super::modules::{self, Modules};
@@ -10,7 +11,6 @@ use super::process::Exit;
 use super::worker::Worker;
 use super::{cpu_affinity, exit_status, zygote};
 use crate::backend::Backend;
-use crate::datatype::Datatype;
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::escape::escape;
 use crate::memory::{self, Shared};
@@ -39,58 +39,6 @@ const SLOW_CALL: Duration = Duration::from_millis(2);
 
 /// Processor time that an idle worker may use: threads of libraries wind down.
 const IDLE_CPU: Duration = Duration::from_millis(100);
-
-/// Source or destination of a slot's data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Source {
-    /// Written by the function; the maximum number of bytes.
-    Output(u64),
-    /// Copied in by the host; the maximum number of bytes.
-    Copied(u64),
-    /// Copied in by the host, in stored form if the worker [decodes](DecodeSupport) it and as elements otherwise; the maximum number of bytes.
-    Stored(u64),
-    /// Mapped by the worker from file number `file` of the job.
-    Mapped {
-        /// Index into [`Job::files`].
-        file: usize,
-        /// Offset of the first byte in the file.
-        offset: u64,
-        /// Length in bytes.
-        bytes: u64,
-    },
-}
-
-/// Dataset of a job.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct JobSlot {
-    /// Name in the source.
-    pub name: String,
-    /// Datatype of the elements.
-    pub datatype: Datatype,
-    /// Source or destination of the data.
-    pub source: Source,
-}
-
-/// Everything that starting a worker requires.
-#[derive(Debug)]
-pub struct Job<'a> {
-    /// Language.
-    pub backend: Backend,
-    /// Source text.
-    pub source: &'a str,
-    /// Compiled form, for back ends that need one.
-    pub compiled: Option<&'a [u8]>,
-    /// Profile with the limits.
-    pub profile: &'a Profile,
-    /// Result of `lib.getFilePath`.
-    pub file_path: &'a str,
-    /// Datasets.
-    pub slots: Vec<JobSlot>,
-    /// Files of the mapped slots, opened read-only.
-    pub files: Vec<BorrowedFd<'a>>,
-    /// Additional requirements of the function.
-    pub needs: Needs,
-}
 
 impl Job<'_> {
     /// Returns whether any input may be passed in stored form.

@@ -4,9 +4,7 @@
 //! The profile bounds their total size. The elements hold the addresses at which the worker sees the strings;
 //! it never sees an address of this process.
 
-use super::block::Strings;
-use super::pool::SessionKey;
-use super::session::Source;
+use super::job::{SessionKey, Source, Strings};
 use crate::datatype::Datatype;
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::profile::Profile;

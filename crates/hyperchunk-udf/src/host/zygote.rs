@@ -2,9 +2,9 @@
 
 use super::function_output::OutputPipe;
 use super::idle;
+use super::job::cache;
 use super::locate::Programs;
 use super::modules::Modules;
-use super::pool::cache;
 use super::process::{self, Exit, Process};
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::escape::escape;

@@ -8,12 +8,15 @@
 //!
 //! **Invariant:** the checked address is the connected one: a name is resolved only once.
 
+#[cfg(target_os = "linux")]
 mod broker;
+#[cfg(target_os = "linux")]
 pub mod connect;
 mod endpoint;
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 mod tests;
 
+#[cfg(target_os = "linux")]
 pub(crate) use broker::Broker;
 pub use endpoint::Endpoint;
 

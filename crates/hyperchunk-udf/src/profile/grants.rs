@@ -3,15 +3,16 @@
 //! Paths become Landlock rules, which apply to everything below them, without exceptions. A folder is
 //! therefore never granted if it contains a path that no function may access.
 
-use crate::error::{Error, ErrorKind, Result, fail};
+#[cfg(target_os = "linux")]
+use crate::error::{Error, ErrorKind};
+use crate::error::{Result, fail};
 use crate::escape::escape;
 use crate::network::Endpoint;
 use crate::{host, keys};
 use serde::{Deserialize, Serialize};
-use std::ffi::CString;
 use std::fmt::Write as _;
+#[cfg(target_os = "linux")]
 use std::os::fd::{FromRawFd as _, OwnedFd};
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
 /// First version of Landlock that prevents truncation of a file granted for reading.
@@ -92,6 +93,7 @@ impl Grants {
     ///
     /// # Errors
     /// `Refused`, with the path and what to do.
+    #[cfg(target_os = "linux")]
     pub fn check(&self, profile: &str) -> Result<()> {
         for path in self.read.iter().chain(&self.write) {
             open(path).map_err(|e| {
@@ -139,15 +141,16 @@ fn programs() -> impl Iterator<Item = PathBuf> {
 /// Returns whether a path is in a home folder under a name that starts with a dot.
 fn is_hidden(path: &Path, home: &Path) -> bool {
     let first = path.strip_prefix(home).ok().and_then(|rest| rest.components().next());
-    first.is_some_and(|c| c.as_os_str().as_bytes().starts_with(b"."))
+    first.is_some_and(|c| c.as_os_str().as_encoded_bytes().starts_with(b"."))
 }
 
 /// Opens a granted path, as a handle only. It must contain no symbolic link, whose owner would decide the
 /// target of the grant.
+#[cfg(target_os = "linux")]
 pub(crate) fn open(path: &Path) -> Result<OwnedFd> {
     const NO_SYMLINKS: u64 = 0x04;
     let shown = escape(&path.display().to_string(), 300);
-    let name = CString::new(path.as_os_str().as_bytes())
+    let name = std::ffi::CString::new(path.as_os_str().as_encoded_bytes())
         .map_err(|_| Error::new(ErrorKind::Refused, format!("{shown}, which is no path")))?;
     let how = [u64::from((libc::O_PATH | libc::O_CLOEXEC).cast_unsigned()), 0, NO_SYMLINKS];
     // SAFETY: a NUL-terminated path and an `open_how` of three words, both live.

@@ -10,6 +10,7 @@
 
 mod cpp;
 mod lua;
+#[cfg(target_os = "linux")]
 pub mod python;
 #[cfg(test)]
 mod tests;
@@ -77,7 +78,10 @@ pub fn scan(backend: Backend, source: &str, python: Option<&Path>) -> Result<Sca
         (Backend::Cuda, _) => {
             Scan { names: cuda::Program::parse(source)?.names().to_vec(), ..Scan::default() }
         }
+        #[cfg(target_os = "linux")]
         (Backend::Python, Some(python)) => python::scan(python, source)?,
+        #[cfg(not(target_os = "linux"))]
+        (Backend::Python, Some(_)) => fail!(Unsupported, "functions in Python need Linux"),
         (Backend::Expression, _) => {
             Scan { names: Expression::parse(source)?.inputs().to_vec(), ..Scan::default() }
         }

@@ -1,9 +1,8 @@
 //! Version stamp of the trust configuration, used to invalidate cached decisions.
 
-use crate::{keys, system};
+use crate::{keys, os, system};
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash as _, Hasher as _};
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -45,7 +44,5 @@ fn look() -> u64 {
 
 fn note(path: &Path, hash: &mut DefaultHasher) {
     let known = std::fs::metadata(path).ok();
-    known
-        .map(|m| (m.dev(), m.ino(), m.size(), m.mtime(), m.mtime_nsec(), m.ctime(), m.ctime_nsec()))
-        .hash(hash);
+    known.map(|found| os::version(&found)).hash(hash);
 }

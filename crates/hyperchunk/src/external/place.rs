@@ -114,16 +114,8 @@ pub(super) fn resolve(path: &Path) -> Option<PathBuf> {
 }
 
 /// Returns whether two open files are the same one.
-#[cfg(unix)]
 pub(super) fn is_same(one: &File, other: &File) -> bool {
-    use std::os::unix::fs::MetadataExt as _;
-    let identity = |file: &File| file.metadata().ok().map(|metadata| (metadata.dev(), metadata.ino()));
-    identity(one).is_some_and(|found| identity(other) == Some(found))
-}
-
-#[cfg(not(unix))]
-pub(super) fn is_same(_: &File, _: &File) -> bool {
-    false
+    one.metadata().is_ok_and(|one| other.metadata().is_ok_and(|other| crate::os::is_same(&one, &other)))
 }
 
 /// Returns whether a path without links is in one of the kernel's file systems.

@@ -283,5 +283,6 @@ fn beside_a_file() {
     assert!(matches!(file.index_state(), IndexState::Ignored(why) if why.contains("make it again")));
     let named = OpenOptions { index: IndexOption::Path(beside), ..options };
     assert_eq!(File::open(&path, &named).unwrap_err().kind(), ErrorKind::Changed);
-    std::fs::remove_dir_all(&folder).unwrap();
+    // Windows deletes no open file.
+    assert!(std::fs::remove_dir_all(&folder).is_ok() || cfg!(windows));
 }

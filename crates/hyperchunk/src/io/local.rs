@@ -3,6 +3,7 @@
 use super::lock::{Lock, Locking};
 use super::stamp::{Found, Stamp};
 use super::{Source, ends_before};
+use crate::os::{self, read_exact_at, read_exact_parts_at};
 use crate::write::path_of_journal;
 use crate::{Error, ErrorKind, Result};
 use std::fs::{File, Metadata};
@@ -169,12 +170,10 @@ fn check_kind(metadata: &Metadata) -> Result<()> {
 fn version(metadata: &Metadata) -> Option<String> {
     let since = metadata.modified().ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
     let written = format!("time:{}.{:09}", since.as_secs(), since.subsec_nanos());
-    #[cfg(unix)]
-    let written = {
-        use std::os::unix::fs::MetadataExt as _;
-        format!("{written};changed:{}.{:09}", metadata.ctime(), metadata.ctime_nsec())
-    };
-    Some(written)
+    Some(match os::change_time(metadata) {
+        Some((seconds, nanoseconds)) => format!("{written};changed:{seconds}.{nanoseconds:09}"),
+        None => written,
+    })
 }
 
 /// Returns the file's current size and version: it may have been written to since it was opened.
@@ -247,7 +246,6 @@ impl Source for LocalFile {
         })
     }
 
-    #[cfg(target_os = "linux")]
     fn read_parts_at(&self, offset: u64, parts: &mut [io::IoSliceMut<'_>]) -> Result<()> {
         let length = parts.iter().map(|part| part.len()).sum();
         read_exact_parts_at(&self.file, offset, parts).map_err(|error| match error.kind() {
@@ -255,52 +253,6 @@ impl Source for LocalFile {
             _ => cannot("read", &error).at(offset),
         })
     }
-}
-
-/// Reads all parts with as few calls as the system allows.
-#[cfg(target_os = "linux")]
-fn read_exact_parts_at(file: &File, mut offset: u64, mut parts: &mut [io::IoSliceMut<'_>]) -> io::Result<()> {
-    use std::os::fd::AsRawFd;
-    while !parts.is_empty() {
-        let count = libc::c_int::try_from(parts.len()).unwrap_or(libc::c_int::MAX).min(libc::UIO_MAXIOV);
-        let at = libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
-        // SAFETY: an `IoSliceMut` is an `iovec` of a buffer that is ours to write; there are at least
-        // `count` of them.
-        let read = unsafe { libc::preadv(file.as_raw_fd(), parts.as_mut_ptr().cast(), count, at) };
-        match usize::try_from(read) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(read) => {
-                offset += read as u64;
-                io::IoSliceMut::advance_slices(&mut parts, read);
-            }
-            Err(_) => match io::Error::last_os_error() {
-                error if error.kind() == io::ErrorKind::Interrupted => {}
-                error => return Err(error),
-            },
-        }
-    }
-    Ok(())
-}
-
-#[cfg(unix)]
-fn read_exact_at(file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-    std::os::unix::fs::FileExt::read_exact_at(file, buffer, offset)
-}
-
-#[cfg(windows)]
-fn read_exact_at(file: &File, mut offset: u64, mut buffer: &mut [u8]) -> io::Result<()> {
-    while !buffer.is_empty() {
-        match std::os::windows::fs::FileExt::seek_read(file, buffer, offset) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(count) => {
-                offset += count as u64;
-                buffer = &mut buffer[count..];
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

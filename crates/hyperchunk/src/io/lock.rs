@@ -6,6 +6,7 @@
 //! and a writer of the same process makes it exclusive while it needs to.
 
 use super::PerProcess;
+use crate::os;
 use crate::{Error, ErrorKind, Result};
 use std::collections::HashMap;
 use std::fs::{File, TryLockError};
@@ -231,16 +232,7 @@ fn has_no_locks(error: &io::Error) -> bool {
 /// Returns the file's key; `None` where locks are mandatory (not Unix), since they would also keep out
 /// programs that take no lock. libhdf5 takes none there either.
 fn key_of(file: &File) -> Option<Key> {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::MetadataExt as _;
-        file.metadata().ok().map(|metadata| (metadata.dev(), metadata.ino()))
-    }
-    #[cfg(not(unix))]
-    {
-        let _ = file;
-        None
-    }
+    os::identity(&file.metadata().ok()?)
 }
 
 #[cfg(all(test, unix))]

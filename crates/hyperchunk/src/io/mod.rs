@@ -14,7 +14,6 @@ mod object_store;
 mod pages;
 mod per_process;
 mod percent;
-pub(crate) mod positioned;
 mod reach;
 mod remote;
 pub(crate) mod rounds;

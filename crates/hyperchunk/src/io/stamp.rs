@@ -1,5 +1,6 @@
 //! File metadata by which changes under an open handle are noticed.
 
+use crate::os;
 use std::fs::{File, Metadata};
 use std::path::Path;
 use std::time::SystemTime;
@@ -9,9 +10,7 @@ use std::time::SystemTime;
 pub(super) struct Stamp {
     size: u64,
     written: Option<SystemTime>,
-    #[cfg(unix)]
-    changed: (i64, i64),
-    #[cfg(unix)]
+    changed: Option<(i64, i64)>,
     links: u64,
     #[cfg(unix)]
     permissions: (u32, u32, u32),
@@ -28,21 +27,17 @@ pub(super) enum Found {
 }
 
 impl Stamp {
-    #[cfg(unix)]
     pub(super) fn of(metadata: &Metadata) -> Self {
+        #[cfg(unix)]
         use std::os::unix::fs::MetadataExt as _;
         Self {
             size: metadata.len(),
             written: metadata.modified().ok(),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-            links: metadata.nlink(),
+            changed: os::change_time(metadata),
+            links: os::names(metadata),
+            #[cfg(unix)]
             permissions: (metadata.mode(), metadata.uid(), metadata.gid()),
         }
-    }
-
-    #[cfg(not(unix))]
-    pub(super) fn of(metadata: &Metadata) -> Self {
-        Self { size: metadata.len(), written: metadata.modified().ok() }
     }
 
     /// Finds the change between this stamp and a later one. Renaming, linking, deleting or changing
@@ -55,7 +50,7 @@ impl Stamp {
         }
         let at = path.map(std::fs::metadata);
         let moved = match (at, file.metadata()) {
-            (Some(Ok(at)), Ok(own)) if is_same(&at, &own) => false,
+            (Some(Ok(at)), Ok(own)) if os::is_same(&at, &own) => false,
             (Some(Ok(_)), _) if !path.is_some_and(is_of_a_store) => return Found::Replaced,
             // Each commit of a store replaces the file; the version that was opened stays whole.
             (Some(_), _) => true,
@@ -71,12 +66,6 @@ impl Stamp {
     pub(super) fn compare(&self, _: &Self, _: Option<&Path>, _: &File) -> Found {
         Found::Written
     }
-}
-
-#[cfg(unix)]
-fn is_same(one: &Metadata, other: &Metadata) -> bool {
-    use std::os::unix::fs::MetadataExt as _;
-    (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
 /// Returns whether a store's folder of logs is beside the file.

@@ -337,24 +337,34 @@ pub use unix::Entry;
 mod other {
     use super::{File, Folder, Metadata, OsStr, Path, io, no_file};
 
+    type Identity = (Option<std::time::SystemTime>, (u64, i64, i64));
+
+    fn identity(found: &Metadata) -> Identity {
+        (found.created().ok(), crate::os::version(found).1)
+    }
+
     /// Metadata of a name, without following links.
     #[derive(Debug, Clone)]
-    pub struct Entry(Metadata);
+    pub struct Entry {
+        found: Metadata,
+        /// What tells the file from another one of that name: when it was made, its size and when it was written.
+        pub identity: Identity,
+    }
 
     impl Entry {
         /// Returns whether it is a regular file.
         pub fn is_file(&self) -> bool {
-            self.0.is_file()
+            self.found.is_file()
         }
 
         /// Returns whether it is a folder.
         pub fn is_folder(&self) -> bool {
-            self.0.is_dir()
+            self.found.is_dir()
         }
 
         /// Returns whether it is a symbolic link.
         pub fn is_link(&self) -> bool {
-            self.0.is_symlink()
+            self.found.is_symlink()
         }
     }
 
@@ -395,11 +405,13 @@ mod other {
         }
 
         pub fn look(&self, name: &OsStr) -> io::Result<Entry> {
-            std::fs::symlink_metadata(self.path.join(name)).map(Entry)
+            let found = std::fs::symlink_metadata(self.path.join(name))?;
+            Ok(Entry { identity: identity(&found), found })
         }
 
-        pub fn is_at(&self, name: &OsStr, _: &File) -> bool {
-            self.has(name)
+        pub fn is_at(&self, name: &OsStr, file: &File) -> bool {
+            file.metadata()
+                .is_ok_and(|own| self.look(name).is_ok_and(|found| found.identity == identity(&own)))
         }
 
         pub fn rename(&self, from: &OsStr, to: (&Self, &OsStr), replace: bool) -> io::Result<()> {

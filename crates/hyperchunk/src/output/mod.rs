@@ -27,6 +27,7 @@ pub use folder::{Entry, Folder};
 pub use suffix::{Kind, accept, accept_folder, choose, known};
 
 use crate::io::local::EXISTS;
+use crate::os;
 use crate::storage::random_name;
 use crate::{Error, ErrorKind, Result, companion};
 use hyperchunk_format::printable::escape;
@@ -65,14 +66,7 @@ pub fn temporary(name: &OsStr) -> OsString {
 /// Returns an unpredictable name beside `name`, with a suffix of four characters at most.
 fn beside(name: &OsStr, suffix: &str) -> OsString {
     let mut temporary = OsString::from(".");
-    #[cfg(unix)]
-    {
-        use std::os::unix::ffi::OsStrExt as _;
-        let bytes = name.as_bytes();
-        temporary.push(OsStr::from_bytes(&bytes[..bytes.len().min(MAX_NAME_BYTES - TEMPORARY_BYTES)]));
-    }
-    #[cfg(not(unix))]
-    temporary.push(name);
+    temporary.push(os::shortened(name, MAX_NAME_BYTES - TEMPORARY_BYTES));
     temporary.push(format!(".{}.{suffix}", random_name()));
     temporary
 }
@@ -82,12 +76,8 @@ fn beside(name: &OsStr, suffix: &str) -> OsString {
 pub fn same_file(one: &Path, other: &Path) -> bool {
     #[cfg(unix)]
     {
-        use std::os::unix::fs::MetadataExt as _;
-        let identity = |path: &Path| {
-            let metadata = std::fs::metadata(path).ok()?;
-            metadata.is_file().then(|| (metadata.dev(), metadata.ino()))
-        };
-        identity(one).is_some_and(|found| identity(other) == Some(found))
+        let file = |path: &Path| std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file);
+        file(one).is_some_and(|one| file(other).is_some_and(|other| os::is_same(&one, &other)))
     }
     #[cfg(not(unix))]
     std::fs::canonicalize(one)

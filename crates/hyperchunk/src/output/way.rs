@@ -118,7 +118,9 @@ fn is_of_proc(link: &File) -> bool {
     // SAFETY: an open descriptor; `found` has room for the result.
     let done = unsafe { libc::fstatfs(link.as_raw_fd(), found.as_mut_ptr()) };
     // SAFETY: the call wrote it, or it is zeroed.
-    done == 0 && unsafe { found.assume_init() }.f_type == libc::PROC_SUPER_MAGIC
+    let kind = unsafe { found.assume_init() }.f_type;
+    // C libraries differ in the sign of both.
+    done == 0 && i128::from(kind) == i128::from(libc::PROC_SUPER_MAGIC)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Packing of a file in place: a new file beside it, compared with it, which then takes its name.
 
 use super::{Input, PackOptions, PackPlan, PackReport, VerifyReport};
+use crate::os;
 use crate::output::{self, Folder};
 use crate::storage::store_folder;
 use crate::write::check_not_edited;
@@ -90,16 +91,12 @@ fn pack(
 }
 
 fn check(path: &Path, metadata: &Metadata) -> Result<()> {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::MetadataExt as _;
-        if metadata.nlink() > 1 {
-            return Err(Error::invalid(format!(
-                "cannot pack the file in place: expected one name, got {} (hard links of the file system), of which \
-                 only one would lead to the new file; pack it to another file",
-                metadata.nlink()
-            )));
-        }
+    if os::names(metadata) > 1 {
+        return Err(Error::invalid(format!(
+            "cannot pack the file in place: expected one name, got {} (hard links of the file system), of which \
+             only one would lead to the new file; pack it to another file",
+            os::names(metadata)
+        )));
     }
     if !metadata.is_file() {
         return Err(Error::invalid(

@@ -117,5 +117,6 @@ fn an_index_of_references() {
     assert!(error.to_string().contains("do not fit"), "{error}");
     tables.get_mut(&first).unwrap().chunk[0] += 1;
     assert_eq!(Index::build(&file, &tables).unwrap_err().kind(), ErrorKind::Invalid);
+    drop((file, indexed));
     std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -9,6 +9,7 @@ use super::options::NewLayout;
 use super::tree::{NewLink, NodeId};
 use crate::companion::Trust;
 use crate::io::local::EXISTS;
+use crate::os;
 use crate::output::Folder;
 use crate::{Error, ErrorKind, Limits, Result};
 use hyperchunk_format::checksum::lookup3;
@@ -32,10 +33,6 @@ const MAGIC: &[u8; 16] = b"Hyperchunk jrnl2";
 const MAX_ENTRY_BYTES: usize = 1 << 30;
 /// Maximum number of chunks in an entry.
 const MAX_ENTRY_CHUNKS: usize = 1 << 16;
-#[cfg(unix)]
-const APPEND: i32 = libc::O_APPEND;
-#[cfg(not(unix))]
-const APPEND: i32 = 0;
 const SIZES: Sizes = Sizes { address: 8, length: 8 };
 
 /// A journalled operation.
@@ -192,7 +189,7 @@ impl Journal {
         };
         let (folder, name) = Folder::of(&path).map_err(refused)?;
         // Private to the user: it holds the file's contents, whose readers are not decided here.
-        let mut journal = folder.create(&name, APPEND, 0o600).map_err(|error| match error.kind() {
+        let mut journal = folder.create(&name, os::APPEND, 0o600).map_err(|error| match error.kind() {
             std::io::ErrorKind::AlreadyExists => Error::new(
                 ErrorKind::Io,
                 format!(

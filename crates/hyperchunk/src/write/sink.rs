@@ -1,9 +1,9 @@
 //! Sinks: destinations of a new file's bytes.
 
 use crate::io::local::{EXISTS, IS_A_FOLDER, IS_MISSING};
-use crate::io::positioned::{read_exact_at, write_all_at};
 use crate::io::upload::Stored;
 use crate::io::{ExclusiveLock, Lock, Locking, check_unwritten};
+use crate::os::{self, read_exact_at, write_all_at};
 use crate::output::{self, Folder};
 use crate::{Error, ErrorKind, Result};
 use std::ffi::{OsStr, OsString};
@@ -190,10 +190,7 @@ impl LocalSink {
             }
             replaced = check_unwritten(path, locking).map_err(named)?;
         }
-        #[cfg(unix)]
-        let flags = if sync == Sync::Write { libc::O_SYNC } else { 0 };
-        #[cfg(not(unix))]
-        let flags = 0;
+        let flags = if sync == Sync::Write { os::SYNC } else { 0 };
         let partial = if scratch { output::temporary(&name) } else { partial_name(&name) };
         let file = folder.create(&partial, flags, 0o666).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => {
@@ -390,20 +387,16 @@ impl Sink for LocalSink {
             .map_err(|error| self.named(cannot("write", &error).at(offset)))
     }
 
-    #[cfg(target_os = "linux")]
     fn write_parts_at(&self, offset: u64, parts: &mut [IoSlice<'_>]) -> Result<()> {
-        write_all_parts_at(&self.file, offset, parts)
+        os::write_all_parts_at(&self.file, offset, parts)
             .map_err(|error| self.named(cannot("write", &error).at(offset)))
     }
 
-    #[cfg(target_os = "linux")]
     fn copy_at(&self, offset: u64, source: &File, from: u64, length: u64) -> Result<()> {
-        match copy_range(&self.file, offset, source, from, length) {
+        match os::copy_range(&self.file, offset, source, from, length) {
             Ok(()) => Ok(()),
             // The system cannot copy between these files by itself.
-            Err(error) if error.raw_os_error().is_some_and(|code| CANNOT_COPY.contains(&code)) => {
-                copy_through_memory(self, offset, source, from, length)
-            }
+            Err(error) if os::cannot_copy(&error) => copy_through_memory(self, offset, source, from, length),
             Err(error) => Err(self.named(cannot_copy(&error, from))),
         }
     }
@@ -432,7 +425,7 @@ impl Sink for LocalSink {
     fn publish(&self, size: u64) -> Result<()> {
         let length = self.file.metadata().map_err(|error| self.named(cannot("look at", &error)))?.len();
         if length < size {
-            extend(&self.file, size).map_err(|error| self.named(cannot("resize", &error)))?;
+            os::extend(&self.file, size).map_err(|error| self.named(cannot("resize", &error)))?;
         }
         if self.sync != Sync::Never {
             self.file.sync_all().map_err(|error| self.named(cannot("sync", &error)))?;
@@ -496,80 +489,6 @@ impl Sink for LocalSink {
         drop(self.replaced.lock().unwrap_or_else(PoisonError::into_inner).take());
         drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
-}
-
-/// Error codes with which the system refuses to copy between two files.
-#[cfg(target_os = "linux")]
-const CANNOT_COPY: [i32; 5] = [libc::EXDEV, libc::EINVAL, libc::ENOSYS, libc::EOPNOTSUPP, libc::EPERM];
-
-/// Copies bytes between two files within the kernel.
-#[cfg(target_os = "linux")]
-fn copy_range(file: &File, offset: u64, source: &File, from: u64, length: u64) -> io::Result<()> {
-    use std::os::fd::AsRawFd;
-    let narrow = |value: u64| libc::off64_t::try_from(value).map_err(|_| io::ErrorKind::InvalidInput);
-    let (mut to, mut from) = (narrow(offset)?, narrow(from)?);
-    let mut left = usize::try_from(length).map_err(|_| io::ErrorKind::InvalidInput)?;
-    while left > 0 {
-        // SAFETY: both descriptors are open, and the call changes nothing but the two offsets.
-        let copied = unsafe {
-            libc::copy_file_range(source.as_raw_fd(), &raw mut from, file.as_raw_fd(), &raw mut to, left, 0)
-        };
-        match usize::try_from(copied) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(copied) => left = left.saturating_sub(copied),
-            Err(_) => match io::Error::last_os_error() {
-                error if error.kind() == io::ErrorKind::Interrupted => {}
-                error => return Err(error),
-            },
-        }
-    }
-    Ok(())
-}
-
-/// Extends a file. It must never shrink it if another process extends it further at the same time.
-#[cfg(target_os = "linux")]
-fn extend(file: &File, size: u64) -> io::Result<()> {
-    use std::os::fd::AsRawFd;
-    let last = libc::off_t::try_from(size.saturating_sub(1)).map_err(|_| io::ErrorKind::InvalidInput)?;
-    // SAFETY: a call on a descriptor that is open.
-    if unsafe { libc::fallocate(file.as_raw_fd(), 0, last, 1) } == 0 {
-        return Ok(());
-    }
-    // File systems without `fallocate`.
-    if file.metadata()?.len() < size { file.set_len(size) } else { Ok(()) }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn extend(file: &File, size: u64) -> io::Result<()> {
-    file.set_len(size)
-}
-
-/// Writes all parts with as few calls as the system allows.
-#[cfg(target_os = "linux")]
-fn write_all_parts_at(file: &File, mut offset: u64, mut parts: &mut [IoSlice<'_>]) -> io::Result<()> {
-    use std::os::fd::AsRawFd;
-    while !parts.is_empty() {
-        let count = libc::c_int::try_from(parts.len()).unwrap_or(libc::c_int::MAX).min(libc::UIO_MAXIOV);
-        let at = libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
-        // SAFETY: an `IoSlice` is an `iovec` of bytes that live as long as it; there are at least `count`
-        // of them.
-        let written = unsafe { libc::pwritev(file.as_raw_fd(), parts.as_ptr().cast(), count, at) };
-        match usize::try_from(written) {
-            Ok(0) if parts.iter().any(|part| !part.is_empty()) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(written) => {
-                offset += written as u64;
-                IoSlice::advance_slices(&mut parts, written);
-                while parts.first().is_some_and(|part| part.is_empty()) {
-                    IoSlice::advance_slices(&mut parts, 0);
-                }
-            }
-            Err(_) => match io::Error::last_os_error() {
-                error if error.kind() == io::ErrorKind::Interrupted => {}
-                error => return Err(error),
-            },
-        }
-    }
-    Ok(())
 }
 
 /// A file in memory.

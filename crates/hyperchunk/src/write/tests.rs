@@ -373,7 +373,8 @@ fn a_file_has_its_name_when_it_is_committed() {
     assert_eq!(values(&File::open(&path, &OpenOptions::default()).unwrap(), "d", &Selection::All)[0], 5);
     let exists = CreateOptions { replace: false, ..options };
     assert!(Writer::create(&path, &exists).unwrap_err().to_string().contains("exists"));
-    std::fs::remove_dir_all(&folder).unwrap();
+    // Windows deletes no open file.
+    assert!(std::fs::remove_dir_all(&folder).is_ok() || cfg!(windows));
 }
 
 /// A temporary folder.

@@ -21,7 +21,6 @@
 
 mod calls;
 mod landlock;
-mod layers;
 mod namespaces;
 mod parent;
 mod process;
@@ -38,7 +37,7 @@ use std::path::PathBuf;
 use crate::error::{Result, fail};
 use crate::profile::Grants;
 
-pub use layers::Layers;
+pub use crate::layers::{Layers, UNCONTAINED};
 pub(super) use parent::{die_with_host, set_host};
 pub(super) use process::{prefer_oom_kill, proc_error};
 pub use status::{DENIED_EXIT_CODE, STATUS_MAGIC, StatusPage, StopReason, prepare};
@@ -49,11 +48,6 @@ pub use syscall_names::syscall_name;
 /// It has to be a connected `SOCK_SEQPACKET` (or `SOCK_STREAM`) pair: on such a socket an address given to
 /// `sendmsg` has no effect.
 pub const CONTROL_SOCKET: RawFd = 3;
-
-/// Set in builds that measure the cost of the sandbox (`bench/hdf5_udf.py`): these have none, and reports and
-/// `hyperchunk doctor` say so. No run-time setting does this; every other host refuses a worker of such a
-/// build.
-pub const UNCONTAINED: bool = option_env!("HYPERCHUNK_BUILD_WITHOUT_SANDBOX").is_some();
 
 /// Kind of the program about to run; decides the system calls that it keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

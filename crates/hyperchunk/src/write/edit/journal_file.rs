@@ -6,7 +6,7 @@ use super::super::sink::LocalSink;
 use super::redo::{JournalFile, LeftRedo};
 use super::waiting::WaitingCommit;
 use crate::io::Locking;
-use crate::io::positioned::{read_exact_at, write_all_at};
+use crate::os::{read_exact_at, write_all_at};
 use crate::output::Folder;
 use crate::{Error, ErrorKind, Result};
 use std::fs::{File, Metadata};

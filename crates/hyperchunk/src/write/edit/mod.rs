@@ -30,6 +30,7 @@ use super::sink::{LocalSink, Sink};
 use super::space::SpaceState;
 use super::tree::{Node, NodeId, NodeKind, Tree};
 use super::writer::Writer;
+use crate::os;
 use crate::storage::BLOCKS;
 use crate::{Error, ErrorKind, File, OpenOptions, Result};
 use hyperchunk_format::checksum::lookup3;
@@ -75,7 +76,7 @@ pub(super) struct OnlyEdit(Option<FileNumber>);
 
 impl OnlyEdit {
     fn take(metadata: &Metadata) -> Result<Self> {
-        let Some(number) = number(metadata) else { return Ok(Self(None)) };
+        let Some(number) = os::identity(metadata) else { return Ok(Self(None)) };
         if !EDITED.lock().unwrap_or_else(PoisonError::into_inner).insert(number) {
             return Err(edited());
         }
@@ -101,35 +102,17 @@ fn edited() -> Error {
 /// Refuses to replace a file that this program edits.
 pub(crate) fn check_not_edited(metadata: &Metadata) -> Result<()> {
     let edits = EDITED.lock().unwrap_or_else(PoisonError::into_inner);
-    if number(metadata).is_some_and(|number| edits.contains(&number)) { Err(edited()) } else { Ok(()) }
-}
-
-#[cfg(unix)]
-fn number(metadata: &Metadata) -> Option<FileNumber> {
-    use std::os::unix::fs::MetadataExt as _;
-    Some((metadata.dev(), metadata.ino()))
-}
-
-#[cfg(not(unix))]
-fn number(_: &Metadata) -> Option<FileNumber> {
-    None
+    if os::identity(metadata).is_some_and(|number| edits.contains(&number)) { Err(edited()) } else { Ok(()) }
 }
 
 /// Refuses files with several names: the journal would be beside one of them only.
-#[cfg(unix)]
 fn check_names(metadata: &Metadata) -> Result<()> {
-    use std::os::unix::fs::MetadataExt as _;
-    if metadata.nlink() > 1 {
+    if os::names(metadata) > 1 {
         return Err(Error::unsupported(format!(
             "cannot edit the file: expected one name, got {} (hard links of the file system); edit a copy",
-            metadata.nlink()
+            os::names(metadata)
         )));
     }
-    Ok(())
-}
-
-#[cfg(not(unix))]
-fn check_names(_: &Metadata) -> Result<()> {
     Ok(())
 }
 

@@ -353,6 +353,11 @@ fn whoever_opens_a_file_completes_its_edit() {
     let link = folder.join("link.h5");
     #[cfg(unix)]
     std::os::unix::fs::symlink(&path, &link).unwrap();
+    #[cfg(not(unix))]
+    let link = {
+        drop(link);
+        path.clone()
+    };
     assert!(settle(&link).unwrap());
     assert_eq!(std::fs::read(&path).unwrap()[10], 77);
     assert!(!journal_file::redo_path(&path).exists());
@@ -396,5 +401,6 @@ fn an_external_link_leads_to_the_completed_edit() {
     let refused = file.root().unwrap().group().unwrap().get(b"link").unwrap_err();
     assert_eq!(std::fs::read(&path).unwrap()[10], 77, "{refused}");
     assert!(!journal_file::redo_path(&path).exists());
-    std::fs::remove_dir_all(folder).unwrap();
+    // Windows deletes no open file.
+    assert!(std::fs::remove_dir_all(folder).is_ok() || cfg!(windows));
 }
