@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from hyperchunk.arrow.dual import DualFile, DualOptions
     from hyperchunk.attributes import AttributeManager
     from hyperchunk.cloud import check, index
+    from hyperchunk.collection import Collection, CollectionDataset, open_collection
     from hyperchunk.dataset import Dataset
     from hyperchunk.datatype import Datatype
     from hyperchunk.dtypes import (
@@ -96,6 +97,7 @@ _HOMES = {
     "arrow": ("Table", "scan_hyperchunk"),
     "attributes": ("AttributeManager",),
     "cloud": ("check", "index"),
+    "collection": ("Collection", "CollectionDataset", "open_collection"),
     "dataset": ("Dataset",),
     "datatype": ("Datatype",),
     "dtypes": (
@@ -310,6 +312,8 @@ __all__ = [
     "UNLIMITED",
     "AttributeManager",
     "AttributeReference",
+    "Collection",
+    "CollectionDataset",
     "Dataset",
     "Datatype",
     "Empty",
@@ -362,6 +366,7 @@ __all__ = [
     "observing",
     "opaque_dtype",
     "open",
+    "open_collection",
     "plugins",
     "pool",
     "progress",

@@ -22,6 +22,7 @@ from xarray.core import indexing
 from xarray.core.utils import FrozenDict, close_on_error
 
 from hyperchunk import netcdf, xarray_writer
+from hyperchunk.collection import Collection, open_collection
 from hyperchunk.dtypes import check_string_dtype
 from hyperchunk.exceptions import ReadError
 from hyperchunk.file import File, is_hdf5
@@ -60,7 +61,7 @@ class GroupOptions(DecodingOptions, total=False):
     storage_options: StorageOptions | None
 
 
-_SUFFIXES = {".cdf", ".h5", ".hdf", ".hdf5", ".he5", ".nc", ".nc4"}
+_SUFFIXES = {".cdf", ".h5", ".hcx", ".hdf", ".hdf5", ".he5", ".nc", ".nc4"}
 
 
 def _is_unusual(variable: XarrayVariable) -> bool:
@@ -196,8 +197,10 @@ class HyperchunkBackendEntrypoint(BackendEntrypoint):
     def guess_can_open(self, filename_or_obj: XarrayName) -> bool:
         if isinstance(filename_or_obj, str | os.PathLike):
             path = Path(filename_or_obj)
+            if path.suffix == ".hcx":
+                return True
             return path.is_file() and is_hdf5(path) if path.exists() else path.suffix in _SUFFIXES
-        return False
+        return isinstance(filename_or_obj, Collection)
 
     def open_dataset(
         self,
@@ -218,7 +221,23 @@ class HyperchunkBackendEntrypoint(BackendEntrypoint):
     ) -> XarrayDataset:
         """Opens one group. `phony_dims`: naming scheme for anonymous dimensions (``"access"``), or ``None`` for an
         error. `storage_options` set the access to a store; they and `open_kwargs` go to :func:`hyperchunk.open`.
+        A collection (:class:`hyperchunk.Collection`, or a name that ends with ``.hcx``) is one dataset.
         """
+        collection = _collection(filename_or_obj, open_kwargs, storage_options)
+        if collection is not None:
+            from hyperchunk.xarray_collection import CollectionStore
+
+            joined = CollectionStore(collection, group or "/", phony_dims, decode_vlen_strings, decode_times)
+            return StoreBackendEntrypoint().open_dataset(
+                joined,
+                mask_and_scale=mask_and_scale,
+                decode_times=decode_times,
+                concat_characters=concat_characters,
+                decode_coords=decode_coords,
+                drop_variables=drop_variables,
+                use_cftime=use_cftime,
+                decode_timedelta=decode_timedelta,
+            )
         file, source = _open(filename_or_obj, open_kwargs, storage_options)
         with close_on_error(file):
             found = netcdf.Group(file, phony_dims=phony_dims).child(group or "/")
@@ -262,6 +281,26 @@ class HyperchunkBackendEntrypoint(BackendEntrypoint):
                 store = HyperchunkStore(file, found, source, decode_vlen_strings)
                 opened[path] = StoreBackendEntrypoint().open_dataset(store, **decoding)
             return opened
+
+
+def _collection(
+    filename_or_obj: XarrayName, open_kwargs: OpenOptions | None, storage_options: StorageOptions | None
+) -> Collection | None:
+    """Returns the collection that a name stands for, if it does."""
+    if isinstance(filename_or_obj, Collection):
+        return filename_or_obj
+    is_name = isinstance(filename_or_obj, str | os.PathLike)
+    if not is_name or not os.fspath(filename_or_obj).endswith(".hcx"):
+        return None
+    options = open_kwargs or {}
+    name = os.path.expanduser(os.fspath(filename_or_obj))  # noqa: PTH111 (a URL must stay as it is)
+    return open_collection(
+        name,
+        threads=options.get("threads"),
+        limits=options.get("limits"),
+        storage_options=storage_options or options.get("storage_options"),
+        network=options.get("network"),
+    )
 
 
 def _open(

@@ -42,7 +42,7 @@ struct Options {
     index: String,
 }
 
-fn options(keywords: &Bound<'_, PyDict>) -> PyResult<OpenOptions> {
+pub(crate) fn options(keywords: &Bound<'_, PyDict>) -> PyResult<OpenOptions> {
     let given: Options = keywords.extract()?;
     let mut options = OpenOptions::default();
     options.external = match given.external.as_str() {
@@ -99,7 +99,7 @@ pub(crate) fn locking_of(name: &str) -> PyResult<Locking> {
     }
 }
 
-fn given<'a, 'py>(keywords: Option<&'a Bound<'py, PyDict>>) -> PyResult<&'a Bound<'py, PyDict>> {
+pub(crate) fn given<'a, 'py>(keywords: Option<&'a Bound<'py, PyDict>>) -> PyResult<&'a Bound<'py, PyDict>> {
     keywords.ok_or_else(|| PyTypeError::new_err("the options are missing"))
 }
 

@@ -3,6 +3,7 @@
 mod analysis;
 mod capsules;
 mod choice;
+mod collection;
 #[cfg(target_os = "linux")]
 mod cuda;
 mod dataset;
@@ -87,6 +88,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<file::File>()?;
     module.add_class::<flight::RemoteTable>()?;
     module.add_class::<object::Object>()?;
+    module.add_class::<collection::Collection>()?;
+    module.add_function(wrap_pyfunction!(collection::list_objects, module)?)?;
     module.add_class::<dataset::Dataset>()?;
     module.add_class::<datatype::Datatype>()?;
     module.add_class::<datatype::Conversion>()?;

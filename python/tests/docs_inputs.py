@@ -332,3 +332,17 @@ def cube(folder: Path) -> None:
 @provides("s3://bucket/run.h5")
 def run_in_s3(folder: Path) -> None:
     run(folder)
+
+
+@provides("granules/*.nc")
+def granules(folder: Path) -> None:
+    (folder / "granules").mkdir()
+    for number in range(3):
+        with netCDF4.Dataset(folder / "granules" / f"day{number}.nc", "w") as file:
+            file.createDimension("time", None)
+            file.createDimension("x", 4)
+            time = file.createVariable("time", "f8", ("time",))
+            time.units = "hours since 2024-01-01"
+            time[:] = np.arange(3) + 3 * number
+            file.createVariable("x", "f4", ("x",))[:] = np.arange(4)
+            file.createVariable("rain", "f4", ("time", "x"), zlib=True)[:] = values(3, 4)

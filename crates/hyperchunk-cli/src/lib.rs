@@ -20,6 +20,7 @@ macro_rules! put {
 mod analyze;
 mod arrow;
 mod check;
+mod collect;
 mod describe;
 mod doctor;
 mod dump;
@@ -98,6 +99,8 @@ enum Command {
     Analyze(analyze::Arguments),
     /// Make an index of a file, so that reading it takes one round trip.
     Index(index::Arguments),
+    /// Join many files of one layout into a collection, which opens in one round trip.
+    Collect(collect::Arguments),
     /// Recover the data of a killed writer.
     Recover(recover::Arguments),
     /// Copy what is whole in a damaged, truncated or unclosed file to a new one.
@@ -260,6 +263,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
         Command::Restructure(command) => restructure::run(&command),
         Command::Analyze(command) => analyze::run(&command),
         Command::Index(command) => index::run(&command),
+        Command::Collect(command) => collect::run(&command),
         Command::Recover(command) => recover::run(&command),
         Command::Salvage(command) => salvage::run(&command),
         Command::Serve(command) => serve::run(&command),

@@ -7,6 +7,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may fail"))]
 
 pub mod check;
+pub mod collection;
 pub mod companion;
 mod contents;
 mod dataset;

@@ -15,15 +15,18 @@ pub enum Kind {
     Table,
     /// A Hyperchunk index.
     Index,
+    /// A collection of files.
+    Collection,
     /// References for readers of Zarr.
     References,
 }
 
-const SUFFIXES: [(Kind, &str, &[&str]); 5] = [
+const SUFFIXES: [(Kind, &str, &[&str]); 6] = [
     (Kind::Hdf5, "HDF5", &["h5", "hdf5", "hdf", "nc", "nc4", "he5", "h5ad", "nxs", "cxi", "loom"]),
     (Kind::Array, "an array", &["npy"]),
     (Kind::Table, "a table", &["arrow", "feather", "ipc", "arrows", "parquet", "pq"]),
     (Kind::Index, "an index", &["hcindex"]),
+    (Kind::Collection, "a collection", &["hcx"]),
     (Kind::References, "references", &["json"]),
 ];
 /// Suffixes of formats that are never written here.

@@ -73,7 +73,8 @@ fn stored<T>(result: Result<T>) -> Result<Option<T>> {
     }
 }
 
-fn plain(object: &Object) -> Result<Map<String, Value>> {
+/// Returns an object's attributes; ones that JSON cannot express are omitted.
+pub(crate) fn plain(object: &Object) -> Result<Map<String, Value>> {
     let mut attributes = Map::new();
     for (name, attribute) in stored(object.each_attribute())?.unwrap_or_default() {
         let Some(attribute) = stored(attribute)?.filter(|_| !HIDDEN.contains(&name.as_bytes())) else {

@@ -6,6 +6,7 @@ mod attributes;
 mod import;
 mod zarr;
 
+pub(crate) use attributes::plain as plain_attributes;
 pub use import::import;
 
 use crate::walk::{Found, Next};

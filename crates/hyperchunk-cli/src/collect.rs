@@ -1,0 +1,124 @@
+//! `hyperchunk collect`.
+
+use crate::Outcome;
+use crate::progress::{Counter, count};
+use crate::source::StoreOptions;
+use clap::{Args, ValueEnum};
+use hyperchunk::collection::{CollectOptions, Collection, Concat};
+use hyperchunk::output::{self, Kind};
+use hyperchunk::{Error, OpenOptions};
+use hyperchunk_udf::escape::escape;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+#[derive(Args, Debug)]
+#[command(after_help = HELP)]
+pub(crate) struct Arguments {
+    /// The files, in the order in which they are joined; may be URLs. `-` reads names from standard input, one a
+    /// line.
+    #[arg(required = true)]
+    files: Vec<String>,
+    /// The collection to write: NAME.hcx.
+    #[arg(short, long, value_name = "PATH")]
+    output: PathBuf,
+    /// The dimension along which the files are joined; 0 joins the first axes of all datasets. Without it, the only
+    /// unlimited dimension of the first file.
+    #[arg(long, value_name = "DIMENSION")]
+    concat: Option<String>,
+    /// What to do with a file that cannot be read or has another layout than the first one.
+    #[arg(long, value_enum, default_value_t = Mismatch::Error)]
+    on_mismatch: Mismatch,
+    /// Add the files that the collection does not have yet. Its files are not read again.
+    #[arg(long)]
+    append: bool,
+    /// Replace an existing output.
+    #[arg(long)]
+    overwrite: bool,
+    #[command(flatten)]
+    store: StoreOptions,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Mismatch {
+    /// Fail, and name the file.
+    Error,
+    /// Leave the file out, and say why.
+    Skip,
+}
+
+const HELP: &str = "\
+A collection keeps the structure of all files and the values of their coordinates, so that opening all of them takes
+one request. The files stay where they are. xarray opens it with engine=\"hyperchunk\", Python with
+hyperchunk.open_collection.
+
+Examples:
+  hyperchunk collect granules/*.nc -o all.hcx
+  hyperchunk collect s3://bucket/day1.nc s3://bucket/day2.nc -o days.hcx --concat time --anonymous
+  hyperchunk collect granules/*.nc -o all.hcx --append";
+
+pub(crate) fn run(arguments: &Arguments) -> Outcome {
+    output::accept(&arguments.output, &[Kind::Collection])?;
+    let names = names(&arguments.files)?;
+    let inputs: Vec<&Path> = names.iter().map(Path::new).collect();
+    output::check(&arguments.output, arguments.overwrite || arguments.append, &inputs)?;
+    let mut options = OpenOptions::default();
+    options.remote = arguments.store.options();
+    let mut how = CollectOptions::default();
+    how.skip = arguments.on_mismatch == Mismatch::Skip;
+    how.concat = arguments.concat.as_ref().map(|name| match name.as_str() {
+        "0" => Concat::FirstAxis,
+        name => Concat::Dimension(name.to_owned()),
+    });
+    let shown = escape(&arguments.output.display().to_string(), 2000);
+    let counter = Mutex::new(Counter::new());
+    let progress = |done: usize| {
+        if let Ok(counter) = counter.lock() {
+            counter.show(|| format!("{done} of {} files", names.len()));
+        }
+    };
+    let collection = match arguments.append {
+        true => {
+            let name = arguments.output.display().to_string();
+            let mut collection = Collection::open_url(&name, &options)?;
+            if how.concat.as_ref().is_some_and(|concat| concat != collection.concat()) {
+                let message = format!("{shown} is joined along {}", collection.concat());
+                return Err(Error::invalid(message).into());
+            }
+            collection.append(&names, &options, &how, &progress)?;
+            collection
+        }
+        false => Collection::collect(&names, &options, &how, &progress)?,
+    };
+    drop(counter);
+    let bytes = collection.encode()?;
+    output::write(&arguments.output, &bytes, arguments.overwrite || arguments.append)?;
+    for skipped in collection.skipped() {
+        crate::print_message(&format!("warning: left out {}: {}", skipped.name, skipped.reason));
+    }
+    say!(
+        "{shown}: {} bytes for {}, joined along {}",
+        bytes.len(),
+        count(collection.files().len() as u64, "file", "files"),
+        escape(&collection.concat().to_string(), 200)
+    );
+    Ok(())
+}
+
+/// Returns the names, those of standard input included.
+fn names(given: &[String]) -> Result<Vec<String>, Error> {
+    let mut names = Vec::new();
+    for name in given {
+        if name != "-" {
+            names.push(name.clone());
+            continue;
+        }
+        for line in std::io::stdin().lines() {
+            let line =
+                line.map_err(|error| Error::invalid(format!("cannot read standard input: {error}")))?;
+            if !line.trim().is_empty() {
+                names.push(line.trim().to_owned());
+            }
+        }
+    }
+    Ok(names)
+}

@@ -1,0 +1,273 @@
+//! Building of a collection: all files side by side, each in the round trips that its structure forces.
+
+use super::layout::{Concat, DatasetLayout, FileLayout, describe};
+use super::predicted::{PredictedSource, Prediction};
+use super::{Collection, CollectionFile, CollectionVariable, SkippedFile};
+use crate::index::{Identity, Index, IndexOption, Tables};
+use crate::io::{self, Source};
+use crate::read::{Read, read_many, spread};
+use crate::{Dataset, Error, ErrorKind, File, OpenOptions, Result};
+use bytes::Bytes;
+use hyperchunk_format::model::Name;
+use hyperchunk_format::select::Selection;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Maximum number of files that are read side by side over a network.
+const MAX_FILES_AT_ONCE: usize = 64;
+/// Maximum size in bytes of the values of one coordinate in one file.
+const MAX_COORDINATE_BYTES: usize = 256 << 20;
+
+/// Options for making a collection.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct CollectOptions {
+    /// The axis along which files are joined; `None` for the only unlimited dimension of the first file.
+    pub concat: Option<Concat>,
+    /// Skips files that cannot be read or have another layout, instead of failing.
+    pub skip: bool,
+}
+
+/// What a collection keeps of one file.
+struct CollectedFile {
+    file: CollectionFile,
+    index: Bytes,
+    /// Stored values of coordinates, by path.
+    values: BTreeMap<Vec<u8>, Vec<u8>>,
+    layout: FileLayout,
+}
+
+impl Collection {
+    /// Reads the structure of files, and the values of their coordinates. `progress` gets the number of finished
+    /// files.
+    ///
+    /// # Errors
+    /// Invalid for no files, a dimension that is not there, and a file whose layout is not the first file's; the
+    /// errors of opening the files. With [`CollectOptions::skip`], only those of the first file.
+    pub fn collect(
+        names: &[String],
+        options: &OpenOptions,
+        how: &CollectOptions,
+        progress: &(dyn Fn(usize) + Sync),
+    ) -> Result<Self> {
+        let (first_name, others) =
+            names.split_first().ok_or_else(|| Error::invalid("cannot make a collection of no files"))?;
+        let (first, prediction) = member(first_name, options, &Arc::default())?;
+        let prediction = Arc::new(prediction);
+        progress(1);
+        let concat = match &how.concat {
+            Some(concat) => concat.clone(),
+            None => Concat::choose(&first.layout).map_err(|error| error.file(first_name))?,
+        };
+        let variables: Vec<CollectionVariable> =
+            first.layout.iter().map(|(path, dataset)| variable(path, dataset, &concat)).collect();
+        if variables.iter().all(|variable| variable.axis.is_none()) {
+            let message = format!("cannot join the files: the first one has no dimension {concat}");
+            return Err(Error::invalid(message).file(first_name));
+        }
+        let mut collection = Self::empty(concat, variables);
+        collection.push(&first, &first.layout);
+        let found = collection.members(others, options, how, &first, (&prediction, 1), progress)?;
+        for (name, member) in others.iter().zip(found) {
+            collection.add(name, member, &first.layout);
+        }
+        Ok(collection)
+    }
+
+    /// Adds files that the collection does not have yet. Its own files are not read again, except for one
+    /// dataset's description.
+    ///
+    /// # Errors
+    /// As [`Collection::collect`].
+    pub fn append(
+        &mut self,
+        names: &[String],
+        options: &OpenOptions,
+        how: &CollectOptions,
+        progress: &(dyn Fn(usize) + Sync),
+    ) -> Result<usize> {
+        let new: Vec<String> =
+            names.iter().filter(|name| !self.files.iter().any(|file| file.name == **name)).cloned().collect();
+        let file = self.open(0, options)?;
+        let layout = describe(&file)?;
+        let values = coordinate_values(&file, &layout)?;
+        let first = CollectedFile { file: self.file(0)?.clone(), index: Bytes::new(), values, layout };
+        let found = self.members(&new, options, how, &first, (&Arc::default(), 0), progress)?;
+        for (name, member) in new.iter().zip(found) {
+            self.add(name, member, &first.layout);
+        }
+        Ok(new.len())
+    }
+
+    /// Reads files side by side; a file that is to be skipped is an error in its place.
+    fn members(
+        &self,
+        names: &[String],
+        options: &OpenOptions,
+        how: &CollectOptions,
+        first: &CollectedFile,
+        (prediction, done): (&Arc<Prediction>, usize),
+        progress: &(dyn Fn(usize) + Sync),
+    ) -> Result<Vec<Result<CollectedFile>>> {
+        let found: Mutex<Vec<Option<Result<CollectedFile>>>> =
+            Mutex::new(names.iter().map(|_| None).collect());
+        let is_remote = names.iter().any(|name| io::local_path(name).is_none());
+        let threads = if is_remote { MAX_FILES_AT_ONCE } else { options.thread_count() };
+        let done = AtomicUsize::new(done);
+        spread(
+            threads.min(names.len()),
+            names.iter().enumerate(),
+            || (),
+            |(), (place, name)| {
+                let read = member(name, options, prediction).and_then(|(mut member, _)| {
+                    self.check(&member, first).map_err(|error| error.file(io::without_secrets(name)))?;
+                    // Only the joined coordinates are kept of each file.
+                    member.values.retain(|path, _| self.axis(path).is_some());
+                    Ok(member)
+                });
+                let read = match read {
+                    Err(error) if !how.skip => return Err(error),
+                    read => read,
+                };
+                if let Some(slot) = found.lock().unwrap_or_else(PoisonError::into_inner).get_mut(place) {
+                    *slot = Some(read);
+                }
+                progress(done.fetch_add(1, Ordering::Relaxed) + 1);
+                Ok(())
+            },
+        )?;
+        let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let missing = || Err(Error::new(ErrorKind::Io, "interrupted"));
+        Ok(found.into_iter().map(|member| member.unwrap_or_else(missing)).collect())
+    }
+
+    fn axis(&self, path: &[u8]) -> Option<usize> {
+        self.variables.iter().find(|variable| variable.path == path).and_then(|variable| variable.axis)
+    }
+
+    /// Checks that a file has the layout of the first one.
+    fn check(&self, member: &CollectedFile, first: &CollectedFile) -> Result<()> {
+        let differs = |path: &[u8], reason: &str| {
+            let message = format!("cannot join this file with the others: {reason}");
+            Err(Error::invalid(message).object(Name::from(path)))
+        };
+        for (path, dataset) in &first.layout {
+            let Some(own) = member.layout.get(path) else {
+                return differs(path, "the first file has this dataset, this file has not");
+            };
+            let axis = self.axis(path);
+            if let Some(reason) = own.difference(dataset, axis) {
+                return differs(path, &reason);
+            }
+            if axis.is_none() && member.values.get(path) != first.values.get(path) {
+                return differs(path, "its values are not those of the first file");
+            }
+        }
+        match member.layout.keys().find(|path| !first.layout.contains_key(*path)) {
+            Some(path) => differs(path, "this file has this dataset, the first file has not"),
+            None => Ok(()),
+        }
+    }
+
+    fn add(&mut self, name: &str, member: Result<CollectedFile>, first: &FileLayout) {
+        match member {
+            Ok(member) => self.push(&member, first),
+            Err(error) => {
+                self.skipped.push(SkippedFile { name: name.to_owned(), reason: error.to_string() });
+            }
+        }
+    }
+
+    fn push(&mut self, member: &CollectedFile, first: &FileLayout) {
+        for variable in &mut self.variables {
+            let dataset = member.layout.get(&variable.path);
+            if let Some(axis) = variable.axis {
+                let length = dataset.and_then(|dataset| dataset.dims.get(axis)).copied().unwrap_or(0);
+                variable.lengths.push(length);
+            }
+            if let Some(values) = member.values.get(&variable.path)
+                && (variable.axis.is_some() || self.files.is_empty())
+            {
+                variable.values.get_or_insert_default().extend_from_slice(values);
+            }
+            let units = |dataset: &DatasetLayout| dataset.units().map(|text| text.map(str::to_owned));
+            let own = dataset.map(units).unwrap_or_default();
+            if variable.axis.is_some() && own != first.get(&variable.path).map(units).unwrap_or_default() {
+                variable.units.insert(self.files.len() as u64, own);
+            }
+        }
+        self.files.push(member.file.clone());
+        self.indexes.push(member.index.clone());
+    }
+}
+
+fn variable(path: &[u8], dataset: &DatasetLayout, concat: &Concat) -> CollectionVariable {
+    CollectionVariable {
+        path: path.to_vec(),
+        axis: concat.axis(dataset),
+        lengths: Vec::new(),
+        values: None,
+        units: BTreeMap::new(),
+    }
+}
+
+/// Reads one file.
+fn member(
+    name: &str,
+    options: &OpenOptions,
+    prediction: &Arc<Prediction>,
+) -> Result<(CollectedFile, Prediction)> {
+    let options = OpenOptions { index: IndexOption::Never, ..options.clone() };
+    let predicted = match io::local_path(name) {
+        Some(_) => None,
+        None => {
+            let source =
+                io::open(name, &options.remote).map_err(|error| error.file(io::without_secrets(name)))?;
+            Some(Arc::new(PredictedSource::new(source, prediction)))
+        }
+    };
+    let file = match &predicted {
+        Some(source) => {
+            let source: Arc<dyn Source> = Arc::<PredictedSource>::clone(source);
+            File::from_source(source, Some(io::without_secrets(name).into()), &options)?
+        }
+        None => File::open_url(name, &options)?,
+    };
+    let built = Index::build(&file, &Tables::new())?;
+    if let Some((path, error)) = built.errors.into_iter().next() {
+        return Err(file.name(error.object(Name::from(&*path))));
+    }
+    let index = Bytes::from(built.bytes);
+    let file = file.with_index(Index::open(index.clone(), name, &options.limits)?)?;
+    let identity = Identity::from_source(&**file.source())
+        .ok_or_else(|| file.name(Error::invalid("the version of this file cannot be told")))?;
+    let layout = describe(&file)?;
+    let values = coordinate_values(&file, &layout)?;
+    let prediction = predicted.map(|source| source.prediction()).unwrap_or_default();
+    let file = CollectionFile { name: name.to_owned(), identity };
+    Ok((CollectedFile { file, index, values, layout }, prediction))
+}
+
+/// Reads the values of a file's coordinates, in one round trip.
+fn coordinate_values(file: &File, layout: &FileLayout) -> Result<BTreeMap<Vec<u8>, Vec<u8>>> {
+    let root = file.root()?.group()?;
+    let mut datasets: Vec<(Vec<u8>, Dataset, Vec<u8>)> = Vec::new();
+    for (path, _) in layout.iter().filter(|(_, dataset)| dataset.has_kept_values()) {
+        let dataset = root.get(path)?.dataset()?;
+        let size = dataset.elements()?.saturating_mul(dataset.datatype().size);
+        let size = usize::try_from(size).unwrap_or(usize::MAX);
+        if size > MAX_COORDINATE_BYTES {
+            let message = format!("a coordinate of {size} bytes, more than {MAX_COORDINATE_BYTES}");
+            return Err(dataset.name(Error::limit(message)));
+        }
+        datasets.push((path.clone(), dataset, crate::room::zeros(size)?));
+    }
+    let everything = Selection::All;
+    let reads = datasets
+        .iter_mut()
+        .map(|(_, dataset, out)| Read { dataset, choice: &everything, conversion: None, out })
+        .collect();
+    read_many(reads)?;
+    Ok(datasets.into_iter().map(|(path, _, values)| (path, values)).collect())
+}

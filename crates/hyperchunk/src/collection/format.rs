@@ -1,0 +1,233 @@
+//! Format of a collection: a header, a directory of sections, and the indexes of the files.
+
+use super::{Collection, CollectionFile, CollectionVariable, Concat, SkippedFile, Units};
+use crate::index::frame::{Frame, HEADER_BYTES, SectionLocation, pack, put_identity, take_identity};
+use crate::index::{put, take};
+use crate::{Error, Limits, Result};
+use bytes::Bytes;
+use hyperchunk_format::Cursor;
+use std::collections::BTreeMap;
+
+pub(super) const COLLECTION: Frame =
+    Frame { signature: b"\x89HCX\r\n\x1a\n", version: 1, name: "collection", one: "a collection" };
+
+/// Maximum length in bytes of a file's version, and of a name or reason.
+const MAX_VERSION_BYTES: u64 = 4096;
+const MAX_TEXT_BYTES: u64 = 1 << 16;
+/// Compression level of Zstandard.
+const LEVEL: i32 = 3;
+
+fn put_bytes(to: &mut Vec<u8>, bytes: &[u8]) {
+    put(to, bytes.len() as u64);
+    to.extend_from_slice(bytes);
+}
+
+fn take_bytes(cursor: &mut Cursor<'_>, most: u64) -> Result<Vec<u8>> {
+    let length = take(cursor)?;
+    let length = usize::try_from(length).ok().filter(|_| length <= most);
+    let length = length.ok_or_else(|| cursor.error("a text of too many bytes".into()))?;
+    Ok(cursor.take(length)?.to_vec())
+}
+
+fn take_text(cursor: &mut Cursor<'_>) -> Result<String> {
+    let bytes = take_bytes(cursor, MAX_TEXT_BYTES)?;
+    String::from_utf8(bytes).map_err(|_| cursor.error("a text that is not UTF-8".into()))
+}
+
+/// Reads a count of entries of at least one byte each.
+fn take_count(cursor: &mut Cursor<'_>) -> Result<usize> {
+    let count = take(cursor)?;
+    let count = usize::try_from(count).ok().filter(|count| *count <= cursor.left());
+    count.ok_or_else(|| cursor.error("more entries than bytes".into()))
+}
+
+/// Encodes a collection.
+pub(super) fn encode(collection: &Collection) -> Result<Vec<u8>> {
+    let files = files(collection);
+    let variables = variables(collection);
+    let mut sections = vec![(pack(&files, LEVEL)?, files.len()), (pack(&variables, LEVEL)?, variables.len())];
+    for values in collection.variables.iter().filter_map(|variable| variable.values.as_ref()) {
+        sections.push((pack(values, LEVEL)?, values.len()));
+    }
+    let mut head = Vec::new();
+    match &collection.concat {
+        Concat::FirstAxis => put(&mut head, 0),
+        Concat::Dimension(name) => {
+            put(&mut head, 1);
+            put_bytes(&mut head, name.as_bytes());
+        }
+    }
+    put(&mut head, sections.len() as u64);
+    for (packed, length) in &sections {
+        put(&mut head, packed.len() as u64);
+        put(&mut head, *length as u64);
+    }
+    let packed = sections.iter().map(|(packed, _)| &**packed);
+    COLLECTION.wrap(&head, packed.chain(collection.indexes.iter().map(|index| &**index)))
+}
+
+/// Encodes the files.
+pub(super) fn files(collection: &Collection) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    put(&mut bytes, collection.files.len() as u64);
+    for (file, index) in collection.files.iter().zip(&collection.indexes) {
+        put_bytes(&mut bytes, file.name.as_bytes());
+        put_identity(&mut bytes, &file.identity);
+        put(&mut bytes, index.len() as u64);
+    }
+    put(&mut bytes, collection.skipped.len() as u64);
+    for skipped in &collection.skipped {
+        put_bytes(&mut bytes, skipped.name.as_bytes());
+        put_bytes(&mut bytes, skipped.reason.as_bytes());
+    }
+    bytes
+}
+
+/// Encodes the variables. Variables whose datasets have the same extents share one list of them.
+pub(super) fn variables(collection: &Collection) -> Vec<u8> {
+    let mut lists: Vec<&[u64]> = Vec::new();
+    for variable in collection.variables.iter().filter(|variable| variable.axis.is_some()) {
+        if !lists.contains(&&*variable.lengths) {
+            lists.push(&variable.lengths);
+        }
+    }
+    let mut bytes = Vec::new();
+    put(&mut bytes, lists.len() as u64);
+    for list in &lists {
+        list.iter().for_each(|length| put(&mut bytes, *length));
+    }
+    put(&mut bytes, collection.variables.len() as u64);
+    for variable in &collection.variables {
+        put_bytes(&mut bytes, &variable.path);
+        put(&mut bytes, variable.axis.map_or(0, |axis| axis as u64 + 1));
+        if variable.axis.is_some() {
+            let list = lists.iter().position(|list| *list == &*variable.lengths).unwrap_or(0);
+            put(&mut bytes, list as u64);
+        }
+        put(&mut bytes, u64::from(variable.values.is_some()));
+        put(&mut bytes, variable.units.len() as u64);
+        for (place, units) in &variable.units {
+            put(&mut bytes, *place);
+            for text in units {
+                put(&mut bytes, u64::from(text.is_some()));
+                put_bytes(&mut bytes, text.as_deref().unwrap_or_default().as_bytes());
+            }
+        }
+    }
+    bytes
+}
+
+/// Parses a collection. Its digest covers the header and the directory; sections and indexes have checksums of their
+/// own.
+pub(super) fn parse(bytes: Bytes, limits: &Limits) -> Result<Collection> {
+    let head = COLLECTION.head(&bytes)?;
+    let mut at = HEADER_BYTES + head.len();
+    let mut cursor = Cursor::new(head, COLLECTION.name, HEADER_BYTES as u64);
+    let concat = match take(&mut cursor)? {
+        0 => Concat::FirstAxis,
+        1 => Concat::Dimension(take_text(&mut cursor)?),
+        other => return Err(cursor.error(format!("axis {other} of joining"))),
+    };
+    let count = take_count(&mut cursor)?;
+    let mut sections = Vec::with_capacity(count);
+    for _ in 0..count {
+        sections.push(SectionLocation::take(&mut cursor, &mut at, bytes.len())?);
+    }
+    if cursor.left() > 0 {
+        return Err(cursor.error(format!("{} bytes too many", cursor.left())));
+    }
+    let mut sections = sections.into_iter();
+    let lacks = || Error::corrupt("a section is missing").within(COLLECTION.name);
+    let mut section = || {
+        let section = sections.next().ok_or_else(lacks)?;
+        // A checked section may be larger than the collection's file only as far as the limit allows.
+        section.unpack(COLLECTION.name, &bytes, limits.metadata_bytes.max(bytes.len() as u64))
+    };
+    let (files, variables) = (section()?, section()?);
+    let mut collection = Collection::empty(concat, Vec::new());
+    parse_files(&files, &bytes, at, &mut collection)?;
+    parse_variables(&variables, &mut collection)?;
+    for variable in &mut collection.variables {
+        if variable.values.is_some() {
+            variable.values = Some(section()?);
+        }
+    }
+    match sections.next() {
+        None => Ok(collection),
+        Some(_) => Err(Error::corrupt("it has more sections than variables").within(COLLECTION.name)),
+    }
+}
+
+fn parse_files(section: &[u8], whole: &Bytes, mut at: usize, collection: &mut Collection) -> Result<()> {
+    let mut cursor = Cursor::new(section, COLLECTION.name, 0);
+    for _ in 0..take_count(&mut cursor)? {
+        let name = take_text(&mut cursor)?;
+        let identity = take_identity(&mut cursor, MAX_VERSION_BYTES)?;
+        let length = usize::try_from(take(&mut cursor)?).ok();
+        let end = length.and_then(|length| at.checked_add(length)).filter(|end| *end <= whole.len());
+        let end = end.ok_or_else(|| cursor.error("an index beyond the end".into()))?;
+        collection.indexes.push(whole.slice(at..end));
+        collection.files.push(CollectionFile { name, identity });
+        at = end;
+    }
+    if at != whole.len() {
+        return Err(cursor.error(format!("indexes up to {at} in a collection of {} bytes", whole.len())));
+    }
+    for _ in 0..take_count(&mut cursor)? {
+        let (name, reason) = (take_text(&mut cursor)?, take_text(&mut cursor)?);
+        collection.skipped.push(SkippedFile { name, reason });
+    }
+    match cursor.left() {
+        0 => Ok(()),
+        left => Err(cursor.error(format!("{left} bytes too many"))),
+    }
+}
+
+fn parse_variables(section: &[u8], collection: &mut Collection) -> Result<()> {
+    let mut cursor = Cursor::new(section, COLLECTION.name, 0);
+    let files = collection.files.len();
+    let count = take_count(&mut cursor)?;
+    let mut lists = Vec::new();
+    for _ in 0..count {
+        if files > cursor.left() {
+            return Err(cursor.error("more extents than bytes".into()));
+        }
+        let list: Vec<u64> = (0..files).map(|_| take(&mut cursor)).collect::<Result<_>>()?;
+        if list.iter().try_fold(0_u64, |sum, length| sum.checked_add(*length)).is_none() {
+            return Err(cursor.error("an extent of more than 2^64 elements".into()));
+        }
+        lists.push(list);
+    }
+    for _ in 0..take_count(&mut cursor)? {
+        let path = take_bytes(&mut cursor, MAX_TEXT_BYTES)?;
+        let axis = take(&mut cursor)?.checked_sub(1);
+        let axis = axis.map(usize::try_from).transpose();
+        let axis = axis.map_err(|_| cursor.error("an axis beyond all".into()))?;
+        let lengths = match axis {
+            Some(_) => {
+                let list = usize::try_from(take(&mut cursor)?).ok().and_then(|list| lists.get(list));
+                list.ok_or_else(|| cursor.error("a list of extents that is missing".into()))?.clone()
+            }
+            None => Vec::new(),
+        };
+        let values = (take(&mut cursor)? == 1).then(Vec::new);
+        let mut units = BTreeMap::new();
+        for _ in 0..take_count(&mut cursor)? {
+            let place = take(&mut cursor)?;
+            if usize::try_from(place).map_or(true, |place| place >= files) {
+                return Err(cursor.error(format!("units of file {place} of {files}")));
+            }
+            let mut both = Units::default();
+            for text in &mut both {
+                let is_set = take(&mut cursor)? == 1;
+                *text = Some(take_text(&mut cursor)?).filter(|_| is_set);
+            }
+            units.insert(place, both);
+        }
+        collection.variables.push(CollectionVariable { path, axis, lengths, values, units });
+    }
+    match cursor.left() {
+        0 => Ok(()),
+        left => Err(cursor.error(format!("{left} bytes too many"))),
+    }
+}

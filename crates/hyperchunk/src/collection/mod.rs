@@ -1,0 +1,196 @@
+//! Collections: many files of one layout as one. A collection keeps an index of each file, the values of their
+//! coordinates, and how many rows each file has, so that opening all of them takes one request. The format:
+//! `docs/formats/collection.md`.
+
+mod build;
+mod format;
+mod layout;
+mod predicted;
+
+pub use build::CollectOptions;
+pub use layout::Concat;
+
+use crate::index::{Identity, Index, IndexOption};
+use crate::io;
+use crate::{Error, ErrorKind, File, Limits, OpenOptions, Result};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// Suffix of a collection's file.
+pub const SUFFIX: &str = ".hcx";
+
+/// Units and calendar of a coordinate.
+pub type Units = [Option<String>; 2];
+
+/// Many files of one layout, joined along an axis.
+#[derive(Debug, Clone)]
+pub struct Collection {
+    concat: Concat,
+    files: Vec<CollectionFile>,
+    variables: Vec<CollectionVariable>,
+    skipped: Vec<SkippedFile>,
+    indexes: Vec<Bytes>,
+}
+
+/// A file of a collection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CollectionFile {
+    /// Path or URL.
+    pub name: String,
+    /// The version of the file that was collected.
+    pub identity: Identity,
+}
+
+/// A file that was left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SkippedFile {
+    /// Path or URL.
+    pub name: String,
+    /// The error of reading it, or the difference from the first file.
+    pub reason: String,
+}
+
+/// A dataset of all files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CollectionVariable {
+    /// Path in each file.
+    pub path: Vec<u8>,
+    /// The axis along which the files' datasets are joined; `None` if the first file's dataset stands for all.
+    pub axis: Option<usize>,
+    /// Extent of each file's dataset along that axis; empty if there is none.
+    pub lengths: Vec<u64>,
+    /// Stored values of a coordinate, of all files one after another.
+    pub values: Option<Vec<u8>>,
+    /// Units and calendar of files in which they are not the first file's, by place of the file.
+    pub units: BTreeMap<u64, Units>,
+}
+
+/// A file of a collection, with its index.
+#[derive(Debug, Clone)]
+pub struct Member {
+    file: CollectionFile,
+    index: Bytes,
+}
+
+impl Member {
+    /// Opens the file. This takes no request if the store has ETags; then a file that changed since is an error at
+    /// the first read.
+    ///
+    /// # Errors
+    /// Changed if the file is not the version that was collected; as [`File::open_url`].
+    pub fn open(&self, options: &OpenOptions) -> Result<File> {
+        let index = Index::open(self.index.clone(), &self.file.name, &options.limits)?;
+        if *index.identity() != self.file.identity {
+            let message = "the index of this file in the collection is of another version";
+            return Err(Error::corrupt(message).file(&self.file.name));
+        }
+        let options = OpenOptions { index: IndexOption::Given(Arc::new(index)), ..options.clone() };
+        File::open_url(&self.file.name, &options)
+    }
+}
+
+impl Collection {
+    fn empty(concat: Concat, variables: Vec<CollectionVariable>) -> Self {
+        Self { concat, files: Vec::new(), variables, skipped: Vec::new(), indexes: Vec::new() }
+    }
+
+    /// Reads a collection from its path or URL.
+    ///
+    /// # Errors
+    /// Invalid if it is no collection; Corrupt, Truncated or Unsupported if it is damaged or of a later version;
+    /// Refused if it comes over a network and names local files; the errors of [`io::open`].
+    pub fn open_url(name: &str, options: &OpenOptions) -> Result<Self> {
+        let source = io::open(name, &options.remote).map_err(|error| error.file(name))?;
+        let bytes = format::COLLECTION.read(&*source).map_err(|error| error.file(name))?;
+        let collection = Self::parse(bytes.into(), &options.limits).map_err(|error| error.file(name))?;
+        let is_local = |file: &&CollectionFile| io::local_path(&file.name).is_some();
+        match collection.files.iter().find(is_local).filter(|_| source.remote().is_some()) {
+            Some(file) => {
+                let message = format!(
+                    "a collection over a network names the local file {}: expected URLs; download the collection to use it",
+                    file.name
+                );
+                Err(Error::new(ErrorKind::Refused, message).file(name))
+            }
+            None => Ok(collection),
+        }
+    }
+
+    /// Returns the axis along which the files are joined.
+    #[must_use]
+    pub fn concat(&self) -> &Concat {
+        &self.concat
+    }
+
+    /// Returns its files, in order.
+    #[must_use]
+    pub fn files(&self) -> &[CollectionFile] {
+        &self.files
+    }
+
+    /// Returns the datasets of all files, sorted by path.
+    #[must_use]
+    pub fn variables(&self) -> &[CollectionVariable] {
+        &self.variables
+    }
+
+    /// Returns files that were left out.
+    #[must_use]
+    pub fn skipped(&self) -> &[SkippedFile] {
+        &self.skipped
+    }
+
+    fn file(&self, place: usize) -> Result<&CollectionFile> {
+        let count = self.files.len();
+        self.files
+            .get(place)
+            .ok_or_else(|| Error::invalid(format!("file {place} of a collection of {count}")))
+    }
+
+    /// Opens one of its files: see [`Member::open`].
+    ///
+    /// # Errors
+    /// Invalid if there is no such file; as [`Member::open`].
+    pub fn open(&self, place: usize, options: &OpenOptions) -> Result<File> {
+        self.member(place)?.open(options)
+    }
+
+    /// Returns one of its files with its index.
+    ///
+    /// # Errors
+    /// Invalid if there is no such file.
+    pub fn member(&self, place: usize) -> Result<Member> {
+        let index = self.indexes.get(place).cloned().unwrap_or_default();
+        Ok(Member { file: self.file(place)?.clone(), index })
+    }
+
+    /// Parses a collection's bytes.
+    ///
+    /// # Errors
+    /// As [`Collection::open_url`].
+    pub fn parse(bytes: Bytes, limits: &Limits) -> Result<Self> {
+        format::parse(bytes, limits)
+    }
+
+    /// Encodes it.
+    ///
+    /// # Errors
+    /// Limit if it has more files than the format can hold.
+    pub fn encode(&self) -> Result<Vec<u8>> {
+        format::encode(self)
+    }
+}
+
+impl fmt::Display for Concat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dimension(name) => f.write_str(name),
+            Self::FirstAxis => f.write_str("0"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

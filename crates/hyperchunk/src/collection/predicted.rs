@@ -1,0 +1,265 @@
+//! Predicted reads: files of one product have nearly the same layout, so what was read of one file is requested with
+//! the first read of the next. A wrong guess costs bytes, never values.
+
+use crate::Result;
+use crate::io::{Counters, Land, Remote, RemoteOptions, RequestCost, Source, ends_before};
+use crate::read::plan::joined_within;
+use crate::survey::merge_ranges;
+use bytes::Bytes;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// Maximum number of predicted bytes of a file.
+const MAX_PREDICTED_BYTES: u64 = 1 << 20;
+/// Predicted ranges begin so much earlier, and end so much later: compressed chunks vary in size.
+const SLACK_BYTES: u64 = 4 << 10;
+/// Maximum gap in bytes between predicted ranges that are requested together.
+const MAX_GAP_BYTES: u64 = 64 << 10;
+/// Prediction ends if fewer than half of this many files needed what was predicted.
+const TRIED_FILES: u32 = 8;
+
+/// Ranges that will be needed of the next file.
+#[derive(Debug, Default)]
+pub(super) struct Prediction {
+    ranges: Vec<Range<u64>>,
+    tried: AtomicU32,
+    useful: AtomicU32,
+}
+
+impl Prediction {
+    /// Predicts from the ranges that were read of one file.
+    fn new(read: Vec<Range<u64>>) -> Self {
+        let with_slack = merge_ranges(read)
+            .into_iter()
+            .map(|range| range.start.saturating_sub(SLACK_BYTES)..range.end.saturating_add(SLACK_BYTES));
+        let mut ranges = joined_within(with_slack, MAX_GAP_BYTES, MAX_PREDICTED_BYTES);
+        let mut left = MAX_PREDICTED_BYTES;
+        ranges.retain(|range| {
+            let length = range.end - range.start;
+            let fits = length <= left;
+            left -= if fits { length } else { 0 };
+            fits
+        });
+        Self { ranges, ..Self::default() }
+    }
+
+    fn is_useful(&self) -> bool {
+        let tried = self.tried.load(Ordering::Relaxed);
+        tried < TRIED_FILES || self.useful.load(Ordering::Relaxed) >= tried / 2
+    }
+
+    /// Returns the ranges in a file of `size` bytes of which the first `head` bytes are known.
+    fn ranges(&self, head: u64, size: u64) -> Vec<Range<u64>> {
+        if !self.is_useful() {
+            return Vec::new();
+        }
+        let clipped = self.ranges.iter().map(|range| range.start.max(head)..range.end.min(size));
+        clipped.filter(|range| range.start < range.end).collect()
+    }
+}
+
+/// A source over a network of which ranges are fetched before they are asked for.
+#[derive(Debug)]
+pub(super) struct PredictedSource {
+    inner: Arc<dyn Source>,
+    prediction: Arc<Prediction>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Ranges to fetch with the first read.
+    predicted: Vec<Range<u64>>,
+    /// Fetched ranges: offset and bytes, sorted and apart.
+    kept: Vec<(u64, Bytes)>,
+    /// Ranges that were read.
+    read: Vec<Range<u64>>,
+    was_useful: bool,
+}
+
+impl State {
+    fn find(&self, range: &Range<u64>) -> Option<Bytes> {
+        let after = self.kept.partition_point(|(start, _)| *start <= range.start);
+        let (start, bytes) = self.kept.get(after.checked_sub(1)?)?;
+        let first = usize::try_from(range.start - start).ok()?;
+        let end = usize::try_from(range.end.checked_sub(*start)?).ok()?;
+        (first <= end && end <= bytes.len()).then(|| bytes.slice(first..end))
+    }
+}
+
+/// Joins parts of a file that overlap or touch; returns them sorted.
+fn joined(mut parts: Vec<(u64, Bytes)>) -> Vec<(u64, Bytes)> {
+    parts.sort_by_key(|(start, bytes)| (*start, bytes.len()));
+    let mut all: Vec<(u64, Vec<u8>)> = Vec::new();
+    for (start, bytes) in parts {
+        match all.last_mut() {
+            Some((first, last)) if start <= *first + last.len() as u64 => {
+                let known = usize::try_from(*first + last.len() as u64 - start).unwrap_or(usize::MAX);
+                last.extend_from_slice(bytes.get(known..).unwrap_or_default());
+            }
+            _ => all.push((start, bytes.to_vec())),
+        }
+    }
+    all.into_iter().map(|(start, bytes)| (start, Bytes::from(bytes))).collect()
+}
+
+impl PredictedSource {
+    pub(super) fn new(inner: Arc<dyn Source>, prediction: &Arc<Prediction>) -> Self {
+        let head = inner.remote().map(Remote::head).unwrap_or_default();
+        let predicted = prediction.ranges(head.len() as u64, inner.size());
+        let state = State { predicted, kept: vec![(0, head)], ..State::default() };
+        Self { inner, prediction: Arc::clone(prediction), state: Mutex::new(state) }
+    }
+
+    /// Returns a prediction for the next file.
+    pub(super) fn prediction(&self) -> Prediction {
+        Prediction::new(self.state().read.clone())
+    }
+
+    /// Counts a file of which something was read that had been predicted.
+    fn count_useful(&self, range: &Range<u64>) {
+        let mut state = self.state();
+        let head = state.kept.first().map_or(0, |(_, bytes)| bytes.len() as u64);
+        if range.end > head && !std::mem::replace(&mut state.was_useful, true) {
+            self.prediction.useful.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn land_kept(&self, number: usize, range: &Range<u64>, land: &mut Land<'_>) -> Result<()> {
+        let found = self.state().find(range);
+        match found {
+            Some(bytes) => land(number, bytes),
+            None => Err(ends_before(self.size(), range.start, 0)),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Source for PredictedSource {
+    fn size(&self) -> u64 {
+        self.inner.size()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let end = offset.saturating_add(buffer.len() as u64);
+        if let Some(bytes) = self.state().find(&(offset..end)) {
+            buffer.copy_from_slice(&bytes);
+            return Ok(());
+        }
+        self.inner.read_at(offset, buffer)
+    }
+
+    fn version(&self) -> Option<String> {
+        self.inner.version()
+    }
+
+    fn check_unchanged(&self) -> Result<()> {
+        self.inner.check_unchanged()
+    }
+
+    fn remote(&self) -> Option<&dyn Remote> {
+        self.inner.remote().map(|_| self as &dyn Remote)
+    }
+}
+
+impl Remote for PredictedSource {
+    fn fetch(&self, ranges: &[Range<u64>], land: &mut Land<'_>) -> Result<()> {
+        let Some(remote) = self.inner.remote() else { return Ok(()) };
+        let all = || ranges.iter().enumerate();
+        let (missing, predicted) = {
+            let mut state = self.state();
+            state.read.extend_from_slice(ranges);
+            let missing: Vec<(usize, Range<u64>)> = all()
+                .filter(|(_, range)| state.find(range).is_none())
+                .map(|(number, range)| (number, range.clone()))
+                .collect();
+            let predicted =
+                if missing.is_empty() { Vec::new() } else { std::mem::take(&mut state.predicted) };
+            (missing, predicted)
+        };
+        let asked = missing.iter().map(|(_, range)| range.clone()).collect::<Vec<_>>();
+        if predicted.is_empty() {
+            remote.fetch(&asked, &mut |number, bytes| match missing.get(number) {
+                Some((number, _)) => land(*number, bytes),
+                None => Ok(()),
+            })?;
+            let missing: Vec<usize> = missing.into_iter().map(|(number, _)| number).collect();
+            return all().filter(|(number, _)| !missing.contains(number)).try_for_each(|(number, range)| {
+                self.count_useful(range);
+                self.land_kept(number, range, land)
+            });
+        }
+        self.prediction.tried.fetch_add(1, Ordering::Relaxed);
+        let wanted = merge_ranges(predicted.into_iter().chain(asked).collect());
+        let wanted = joined_within(wanted, MAX_GAP_BYTES, u64::MAX);
+        let mut fetched: Vec<(u64, Bytes)> = Vec::new();
+        remote.fetch(&wanted, &mut |number, bytes| {
+            fetched.extend(wanted.get(number).map(|range| (range.start, bytes)));
+            Ok(())
+        })?;
+        {
+            let mut state = self.state();
+            fetched.extend(state.kept.drain(..));
+            state.kept = joined(fetched);
+        }
+        all().try_for_each(|(number, range)| self.land_kept(number, range, land))
+    }
+
+    fn identity(&self) -> &str {
+        self.inner.remote().map(Remote::identity).unwrap_or_default()
+    }
+
+    fn counters(&self) -> &Counters {
+        static NONE: OnceLock<Counters> = OnceLock::new();
+        self.inner.remote().map_or_else(|| NONE.get_or_init(Counters::default), Remote::counters)
+    }
+
+    fn options(&self) -> &RemoteOptions {
+        static DEFAULT: OnceLock<RemoteOptions> = OnceLock::new();
+        self.inner.remote().map_or_else(|| DEFAULT.get_or_init(RemoteOptions::default), Remote::options)
+    }
+
+    fn cost(&self) -> RequestCost {
+        self.inner.remote().map(Remote::cost).unwrap_or_default()
+    }
+
+    fn head(&self) -> Bytes {
+        self.inner.remote().map(Remote::head).unwrap_or_default()
+    }
+
+    fn sibling(&self, name: &str) -> Option<Result<Arc<dyn Source>>> {
+        self.inner.remote().and_then(|remote| remote.sibling(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_joined() {
+        let check = |parts: &[(u64, &[u8])], expected: &[(u64, &[u8])]| {
+            let parts = parts.iter().map(|(start, bytes)| (*start, Bytes::copy_from_slice(bytes))).collect();
+            let expected: Vec<(u64, Bytes)> =
+                expected.iter().map(|(start, bytes)| (*start, Bytes::copy_from_slice(bytes))).collect();
+            assert_eq!(joined(parts), expected);
+        };
+        check(&[(4, b"ef"), (0, b"abc")], &[(0, b"abc"), (4, b"ef")]);
+        check(&[(3, b"de"), (0, b"abc")], &[(0, b"abcde")]);
+        check(&[(1, b"bcde"), (0, b"abc"), (2, b"c"), (9, b"j")], &[(0, b"abcde"), (9, b"j")]);
+    }
+
+    #[test]
+    fn predictions_are_bounded() {
+        let check = |read: &[Range<u64>], expected: &[Range<u64>]| {
+            assert_eq!(Prediction::new(read.to_vec()).ranges(16 << 10, 1 << 40), expected);
+        };
+        check(&[0..100, 20_000..21_000], &[(16 << 10)..25_096]);
+        check(&[1 << 20..2 << 20, 5 << 20..(5 << 20) + 10], &[(5 << 20) - 4096..(5 << 20) + 10 + 4096]);
+        check(&[], &[]);
+    }
+}

@@ -1,0 +1,114 @@
+use super::format::{COLLECTION, encode, parse};
+use super::*;
+use crate::index::frame::pack;
+use crate::index::put;
+
+fn sample() -> Collection {
+    let identity = |number: u64| Identity { size: 100 + number, version: format!("etag:{number}") };
+    let variable = |path: &str, axis, lengths: &[u64], values: Option<&[u8]>| CollectionVariable {
+        path: path.into(),
+        axis,
+        lengths: lengths.to_vec(),
+        values: values.map(<[u8]>::to_vec),
+        units: BTreeMap::new(),
+    };
+    let mut time = variable("/time", Some(0), &[2, 0, 300], Some(&[7; 302]));
+    time.units.insert(1, [Some("days since 2000-01-01".into()), None]);
+    Collection {
+        concat: Concat::Dimension("time".into()),
+        files: (0..3)
+            .map(|number| CollectionFile {
+                name: format!("s3://bucket/g{number}.nc"),
+                identity: identity(number),
+            })
+            .collect(),
+        variables: vec![
+            variable("/lat", None, &[], Some(&[1, 2, 3])),
+            variable("/t", Some(1), &[2, 0, 300], None),
+            time,
+        ],
+        skipped: vec![SkippedFile { name: "bad.nc".into(), reason: "it is damaged".into() }],
+        indexes: vec![Bytes::from_static(b"one"), Bytes::new(), Bytes::from_static(b"three")],
+    }
+}
+
+/// Asserts that two collections are equal.
+#[track_caller]
+fn check_equal(found: &Collection, expected: &Collection) {
+    assert_eq!(found.concat, expected.concat);
+    assert_eq!(found.files, expected.files);
+    assert_eq!(found.variables, expected.variables);
+    assert_eq!(found.skipped, expected.skipped);
+    assert_eq!(found.indexes, expected.indexes);
+}
+
+#[test]
+fn encoded_and_parsed() {
+    let collection = sample();
+    let bytes = encode(&collection).unwrap();
+    check_equal(&parse(bytes.into(), &Limits::default()).unwrap(), &collection);
+}
+
+#[test]
+fn every_damaged_byte_is_an_error() {
+    let bytes = encode(&sample()).unwrap();
+    let indexes = 3 + 5;
+    for at in 0..bytes.len() - indexes {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 0x55;
+        assert!(parse(damaged.into(), &Limits::default()).is_err(), "byte {at}");
+    }
+    for length in 0..bytes.len() {
+        assert!(parse(bytes[..length].to_vec().into(), &Limits::default()).is_err(), "{length} bytes");
+    }
+}
+
+/// A file with these sections, whose digests are right.
+fn sealed(head: &[u8], sections: &[Vec<u8>]) -> Bytes {
+    let packed: Vec<Vec<u8>> = sections.iter().map(|section| pack(section, 1).unwrap()).collect();
+    let mut head = head.to_vec();
+    put(&mut head, sections.len() as u64);
+    for (packed, section) in packed.iter().zip(sections) {
+        put(&mut head, packed.len() as u64);
+        put(&mut head, section.len() as u64);
+    }
+    COLLECTION.wrap(&head, packed.iter().map(|packed| &**packed)).unwrap().into()
+}
+
+#[test]
+fn forged_collections_are_errors_or_whole() {
+    let mut collection = sample();
+    collection.indexes = vec![Bytes::new(); 3];
+    let [files, variables] = [super::format::files(&collection), super::format::variables(&collection)];
+    let values = [vec![1, 2, 3], vec![7; 302]];
+    let mut dice = 1_u64;
+    let mut roll = |sides: usize| {
+        dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(dice >> 33).unwrap() % sides
+    };
+    let mut accepted = 0;
+    for _ in 0..20_000 {
+        let mut sections = vec![files.clone(), variables.clone(), values[0].clone(), values[1].clone()];
+        let section = &mut sections[roll(2)];
+        for _ in 0..=roll(3) {
+            let at = roll(section.len());
+            match roll(3) {
+                0 => section[at] = u8::try_from(roll(256)).unwrap(),
+                1 => section[at] = [0, 1, 0x7f, 0x80, 0xff][roll(5)],
+                _ => drop(section.remove(at)),
+            }
+        }
+        if roll(10) == 0 {
+            sections.truncate(roll(4));
+        }
+        if let Ok(found) = parse(sealed(&[1, 4, b't', b'i', b'm', b'e'], &sections), &Limits::default()) {
+            accepted += 1;
+            for variable in &found.variables {
+                assert!(variable.axis.is_none() || variable.lengths.len() == found.files.len());
+            }
+            assert_eq!(found.indexes.len(), found.files.len());
+            check_equal(&parse(encode(&found).unwrap().into(), &Limits::default()).unwrap(), &found);
+        }
+    }
+    assert!(accepted > 100, "{accepted}");
+}

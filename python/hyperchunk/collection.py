@@ -1,0 +1,465 @@
+"""Collections: many files of one layout as one."""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal, TypeAlias
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from hyperchunk import _core, batches
+from hyperchunk.dataset import Dataset
+from hyperchunk.exceptions import InvalidError, NotFoundError
+from hyperchunk.file import File, is_url, network_options
+from hyperchunk.objects import Opened, Recipe
+from hyperchunk.typing import Array, Dtype, Index, NetworkOptions, PathLike, StorageOptions
+
+__all__ = ["Collection", "CollectionDataset", "open_collection"]
+
+#: Files of a collection: paths or URLs, a pattern (``"day*.nc"``), a folder, or a collection's file (``"all.hcx"``).
+Files: TypeAlias = PathLike | Sequence[PathLike]
+#: Index of one axis.
+_Item: TypeAlias = int | slice | Array
+
+_SUFFIX = ".hcx"
+_HDF5_SUFFIXES = (".h5", ".hdf", ".hdf5", ".he5", ".nc", ".nc4")
+# Number of member files that stay open.
+_OPEN_FILES = 4096
+
+
+def open_collection(
+    files: Files,
+    concat: str | Literal[0] | None = None,
+    *,
+    on_mismatch: Literal["error", "skip"] = "error",
+    progress: Callable[[int, int], object] | None = None,
+    threads: int | None = None,
+    limits: Mapping[str, int] | None = None,
+    storage_options: StorageOptions | None = None,
+    network: NetworkOptions | None = None,
+) -> Collection:
+    """Opens many files of one layout as one. The structure of all files, and the values of their coordinates, are read
+    side by side.
+
+    Args:
+        files: Paths or URLs, in the order in which they are joined; a pattern (``"day*.nc"``, also of a URL); a folder
+            or a prefix that ends with ``/``, for its HDF5 and netCDF files; or a collection that
+            :meth:`Collection.save` or ``hyperchunk collect`` wrote (``.hcx``), which takes one round trip to open.
+        concat: Name of the dimension along which the files are joined; 0 for the first axes of all datasets. By
+            default, the only unlimited dimension of the first file.
+        on_mismatch: What to do with a file that cannot be read, or has another layout than the first one: ``"error"``,
+            or ``"skip"``, which leaves it out (:attr:`Collection.skipped`).
+        progress: Called with the number of finished files and the number of all files.
+        threads: Maximum number of decoding threads.
+        limits, storage_options, network: As for :class:`File`.
+
+    Raises:
+        NotFoundError: There is no such file, or no file matches.
+        InvalidError: A file's layout is not the first one's, or there is no such dimension. The message names file,
+            dataset and difference.
+
+    Example:
+        >>> for day in range(3):
+        ...     with hyperchunk.create(f"day{day}.h5") as file:
+        ...         time = file.create_dataset("time", data=[10 * day, 10 * day + 5], maxshape=(None,))
+        ...         time.make_scale()
+        ...         file["rain"] = [day, day + 0.5]
+        ...         file["rain"].dims[0].attach_scale(file["time"])
+        >>> days = hyperchunk.open_collection("day?.h5")
+        >>> days["rain"].shape, days["time"][:].tolist()
+        ((6,), [0, 5, 10, 15, 20, 25])
+        >>> days["rain"][3:5].tolist()
+        [1.5, 2.0]
+    """
+    options: dict[str, object] = {
+        "ignore_locks": False,
+        "allow_truncated": False,
+        "threads": threads or 0,
+        "external": "never",
+        "index": "never",
+        "network": network_options(network, storage_options),
+    }
+    if limits:
+        options["limits"] = dict(limits)
+    if isinstance(files, str | os.PathLike) and os.fspath(files).endswith(_SUFFIX):
+        if concat is not None:
+            raise TypeError("concat is for new collections: this one is joined already")
+        return Collection(_core.Collection.open(os.fspath(files), **options), options, os.fspath(files))
+    if on_mismatch not in ("error", "skip"):
+        raise ValueError(f"on_mismatch must be 'error' or 'skip', not {on_mismatch!r}")
+    names = _names(files, options)
+    report = _reporter(progress, len(names))
+    core = _core.Collection.collect(names, concat=concat, skip=on_mismatch == "skip", progress=report, **options)
+    return Collection(core, options)
+
+
+def _reporter(progress: Callable[[int, int], object] | None, total: int) -> Callable[[int], None] | None:
+    if progress is None:
+        return None
+
+    def report(done: int) -> None:
+        progress(done, total)
+
+    return report
+
+
+def _names(files: Files, options: dict[str, object]) -> list[str]:
+    """Returns the paths or URLs that an argument stands for."""
+    if not isinstance(files, str | os.PathLike):
+        return [os.fspath(name) for name in files]
+    name = os.fspath(files)
+    if is_url(name):
+        names = _listed(name, options)
+    elif Path(name).is_dir():
+        names = sorted(str(path) for path in Path(name).iterdir() if path.suffix in _HDF5_SUFFIXES)
+    else:
+        names = sorted(glob.glob(name))  # noqa: PTH207 (a pattern may be absolute)
+    if not names:
+        raise NotFoundError(f"cannot make a collection: no file matches {name!r}")
+    return names
+
+
+def _listed(url: str, options: dict[str, object]) -> list[str]:
+    """Returns the URLs of the objects that match a URL's last part."""
+    folder, _, pattern = url.rpartition("/")
+    if pattern and not any(character in pattern for character in "*?["):
+        return [url]
+    found = _core.list_objects(folder, **options)
+    matching = [
+        name for name in found if (fnmatch.fnmatchcase(name, pattern) if pattern else name.endswith(_HDF5_SUFFIXES))
+    ]
+    return [f"{folder}/{name}" for name in sorted(matching)]
+
+
+class Collection(Mapping[str, "CollectionDataset"]):
+    """Many files of one layout, joined along an axis: a mapping of paths to :class:`CollectionDataset`.
+
+    A file that was changed after it was collected is an error when it is read (:class:`ChangedError`).
+    """
+
+    def __init__(self, core: _core.Collection, options: dict[str, object], name: str | None = None) -> None:
+        self._core = core
+        self._options = options
+        #: Path or URL of the collection; None for one that was not saved.
+        self.filename = name
+        self._open = lru_cache(_OPEN_FILES)(self._open_file)
+        self._load()
+
+    def _load(self) -> None:
+        self._open.cache_clear()
+        self._names = self._core.names()
+        self._datasets = {}
+        for path, axis, lengths, values, units in self._core.variables():
+            text = path.decode("utf-8", "surrogateescape")
+            self._datasets[text] = CollectionDataset(self, text, axis, lengths, values, units)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Paths or URLs of the files, in order."""
+        return tuple(self._names)
+
+    @property
+    def skipped(self) -> dict[str, str]:
+        """Files that were left out, with the reason."""
+        return dict(self._core.skipped())
+
+    @property
+    def concat(self) -> str | Literal[0]:
+        """Name of the dimension along which the files are joined; 0 for the first axes of all datasets."""
+        return self._core.concat or 0
+
+    def file(self, number: int) -> File:
+        """Returns one of the files, opened without a request where the store has ETags.
+
+        Args:
+            number: Number of the file, from 0.
+
+        Raises:
+            ChangedError: The file is not the version that was collected.
+        """
+        return self._open(range(len(self._names))[number])
+
+    def _open_file(self, number: int) -> File:
+        name = self._names[number]
+        options = {key: value for key, value in self._options.items() if key != "network" or is_url(name)}
+        recipe = Recipe(name, "network" if is_url(name) else "sec2", options)
+        return File._of(Opened(self._core.open_file(number), recipe))
+
+    def append(
+        self,
+        files: Files,
+        *,
+        on_mismatch: Literal["error", "skip"] = "error",
+        progress: Callable[[int, int], object] | None = None,
+    ) -> int:
+        """Adds files that the collection does not have yet, after its own, which are not read again.
+
+        Args:
+            files, on_mismatch, progress: As for :func:`open_collection`.
+
+        Returns:
+            The number of files that were new.
+        """
+        known = set(self._names)
+        names = [name for name in _names(files, self._options) if name not in known]
+        added = self._core.append(names, skip=on_mismatch == "skip", progress=_reporter(progress, len(names)))
+        self._load()
+        self.filename = None
+        return added
+
+    def save(self, path: PathLike, *, overwrite: bool = False) -> None:
+        """Writes the collection to a file, ``NAME.hcx``. The files stay where they are.
+
+        Args:
+            path: The new file.
+            overwrite: True to replace an existing one.
+        """
+        if not os.fspath(path).endswith(_SUFFIX):
+            raise ValueError(f"cannot save the collection: expected a name that ends with {_SUFFIX}, got {path!r}")
+        self._core.save(path, overwrite)
+        self.filename = os.fspath(path)
+
+    def to_virtual(self, path: PathLike, *, overwrite: bool = False) -> None:
+        """Writes an HDF5 file with a virtual dataset for each dataset, which h5py and every other HDF5 program reads
+        as one. Coordinates are copied. Files below the new file's folder are named relative to it.
+
+        Args:
+            path: The new file.
+            overwrite: True to replace an existing one.
+
+        Raises:
+            UnsupportedError: A file of the collection is not local.
+            InvalidError: The units of a coordinate differ between files.
+        """
+        from hyperchunk.collection_virtual import write_virtual
+
+        write_virtual(self, path, overwrite)
+
+    def __getitem__(self, path: str) -> CollectionDataset:
+        return self._datasets["/" + path.strip("/")]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._datasets)
+
+    def __len__(self) -> int:
+        return len(self._datasets)
+
+    def __repr__(self) -> str:
+        count = len(self._names)
+        return f"<Collection of {count} file{'s' if count != 1 else ''}, joined along {self.concat!r}>"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        if self.filename is not None:
+            name = self.filename if is_url(self.filename) else str(Path(self.filename).absolute())
+            return _reopen, (name, repr(self._options), self._options)
+        return _restore, (self._core.encoded(), self._options, self.filename)
+
+
+# Collections that were unpickled, so that each is opened once.
+_shared: WeakValueDictionary[tuple[str, str], Collection] = WeakValueDictionary()
+
+
+def _reopen(name: str, key: str, options: dict[str, object]) -> Collection:
+    found = _shared.get((name, key))
+    if found is None:
+        found = _shared[name, key] = Collection(_core.Collection.open(name, **options), options, name)
+    return found
+
+
+def _restore(data: bytes, options: dict[str, object], name: str | None) -> Collection:
+    return Collection(_core.Collection.decode(data, **options), options, name)
+
+
+class CollectionDataset:
+    """A dataset of all files of a collection, joined along one axis, or the first file's if it lacks that axis."""
+
+    def __init__(
+        self,
+        collection: Collection,
+        path: str,
+        axis: int | None,
+        lengths: list[int],
+        values: bytes | None,
+        units: dict[int, tuple[str | None, str | None]],
+    ) -> None:
+        self._collection = collection
+        self._axis = axis
+        self._values = values
+        #: Path in each file.
+        self.name = path
+        #: Units and calendar of files in which they are not the first file's, by number of the file.
+        self.units = units
+        self._ends = np.cumsum(np.array(lengths, np.int64))
+
+    @property
+    def first(self) -> Dataset:
+        """The dataset of the first file."""
+        return self._dataset(0)
+
+    def _dataset(self, number: int) -> Dataset:
+        found = self._collection.file(number)[self.name]
+        assert isinstance(found, Dataset)
+        return found
+
+    @property
+    def axis(self) -> int | None:
+        """Axis along which the files' datasets are joined; None if the first file's dataset stands for all."""
+        return self._axis
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extent of the joined dataset."""
+        shape = list(self.first.shape or ())
+        if self._axis is not None:
+            if self._axis >= len(shape):
+                raise InvalidError(f"cannot join {self.name} along axis {self._axis}: it has {len(shape)} dimensions")
+            shape[self._axis] = int(self._ends[-1])
+        return tuple(shape)
+
+    @property
+    def dtype(self) -> Dtype:
+        """Dtype of the elements."""
+        return self.first.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return self.first.ndim
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f'<CollectionDataset "{self.name}": shape {self.shape}, type "{self.dtype.str}">'
+
+    def spans(self) -> list[tuple[int, int]]:
+        """Returns the first row and the end (exclusive) of each file along the joined axis."""
+        ends = [int(end) for end in self._ends]
+        return list(zip([0, *ends[:-1]], ends, strict=True))
+
+    def kept(self) -> Array | None:
+        """Returns the values that the collection keeps of a coordinate, without reading the files; None if it keeps
+        none.
+        """
+        dtype = self.dtype
+        if self._values is None or dtype.hasobject or len(self._values) != int(np.prod(self.shape)) * dtype.itemsize:
+            return None
+        return np.frombuffer(self._values, dtype).reshape(self.shape).copy()
+
+    def __getitem__(self, index: Index) -> Array:
+        """Reads elements of all files together: integers, slices, and a list or mask on each axis, as in xarray's
+        outer indexing.
+        """
+        items, shown = _per_axis(index, self.shape)
+        kept = self.kept()
+        if kept is not None:
+            return _outer(kept, items)[shown]
+        if self._axis is None:
+            return _outer_read([(self.first, items)])[0][shown]
+        at = self._axis
+        rows = _rows(items[at], self.shape[at])
+        parts = []
+        places = []
+        numbers = np.searchsorted(self._ends, rows, side="right")
+        for number in np.unique(numbers):
+            (place,) = np.nonzero(numbers == number)
+            start = int(self._ends[number - 1]) if number else 0
+            local = _as_slice(rows[place] - start)
+            parts.append((self._dataset(int(number)), (*items[:at], local, *items[at + 1 :])))
+            places.append(place)
+        read = _outer_read(parts)
+        shape = tuple(len(_rows(item, length)) for item, length in zip(items, self.shape, strict=True))
+        out = np.empty(shape, self.dtype)
+        for place, values in zip(places, read, strict=True):
+            out[(slice(None),) * at + (_as_slice(place),)] = values
+        return out[shown]
+
+
+def _per_axis(index: Index, shape: tuple[int, ...]) -> tuple[tuple[_Item, ...], tuple[object, ...]]:
+    """Returns an item for each axis, none of them an integer, and the index that removes the axes of integers."""
+    given = list(index) if isinstance(index, tuple) else [index]
+    if sum(item is Ellipsis for item in given) > 1:
+        raise InvalidError("an index can only have a single ellipsis")
+    if Ellipsis not in [item for item in given if not isinstance(item, np.ndarray)]:
+        given.append(Ellipsis)
+    at = next(place for place, item in enumerate(given) if item is Ellipsis)
+    given[at : at + 1] = [slice(None)] * (len(shape) - len(given) + 1)
+    if len(given) != len(shape):
+        raise InvalidError(f"{len(given)} indices for a dataset of {len(shape)} dimensions")
+    items: list[_Item] = []
+    shown: list[object] = []
+    for item, length in zip(given, shape, strict=True):
+        if isinstance(item, slice):
+            items.append(item)
+            shown.append(slice(None))
+        elif isinstance(item, int | np.integer):
+            if not -length <= item < length:
+                raise IndexError(f"index {item} is out of bounds for an axis of length {length}")
+            items.append(np.array([int(item) % length]))
+            shown.append(0)
+        else:
+            rows = np.asarray(item)
+            if rows.dtype == bool:
+                if rows.shape != (length,):
+                    raise InvalidError(f"a mask of shape {rows.shape} for an axis of length {length}")
+                (rows,) = np.nonzero(rows)
+            rows = rows.astype(np.int64, copy=False)
+            if rows.ndim != 1 or (rows.size and not (-length <= rows.min() and rows.max() < length)):
+                raise IndexError(f"indices out of bounds for an axis of length {length}")
+            items.append(np.where(rows < 0, rows + length, rows))
+            shown.append(slice(None))
+    return tuple(items), tuple(shown)
+
+
+def _rows(item: _Item, length: int) -> Array:
+    """Returns the places along an axis that an item selects."""
+    if isinstance(item, slice):
+        return np.arange(*item.indices(length))
+    return np.asarray(item)
+
+
+def _as_slice(rows: Array) -> _Item:
+    """Returns a slice if places have equal distances, else the places."""
+    if rows.size == 0:
+        return slice(0, 0)
+    first, last = int(rows[0]), int(rows[-1])
+    if rows.size == 1:
+        return slice(first, first + 1)
+    step = int(rows[1]) - first
+    if step > 0 and bool(np.all(np.diff(rows) == step)):
+        return slice(first, last + 1, step)
+    return rows
+
+
+def _outer(values: Array, items: tuple[_Item, ...]) -> Array:
+    for axis, item in enumerate(items):
+        values = values[(slice(None),) * axis + (item,)]
+    return values
+
+
+def _outer_read(parts: list[tuple[Dataset, tuple[_Item, ...]]]) -> list[Array]:
+    """Reads parts of several datasets in one plan. Lists after the first one of an index are applied afterwards."""
+    plain: list[tuple[Dataset, Index]] = []
+    after: list[tuple[_Item, ...]] = []
+    for dataset, items in parts:
+        lists = [axis for axis, item in enumerate(items) if not isinstance(item, slice)]
+        late = lists[1:]
+        index = [_bounds(item) if axis in late else item for axis, item in enumerate(items)]
+        rest = [
+            np.asarray(item) - _bounds(item).start if axis in late else slice(None) for axis, item in enumerate(items)
+        ]
+        plain.append((dataset, tuple(index)))
+        after.append(tuple(rest))
+    return [_outer(np.asarray(values), rest) for values, rest in zip(batches._read(plain), after, strict=True)]
+
+
+def _bounds(item: _Item) -> slice:
+    """Returns the range of a list."""
+    rows = np.asarray(item)
+    return slice(int(rows.min()), int(rows.max()) + 1) if rows.size else slice(0, 0)

@@ -1,0 +1,209 @@
+//! Collections: many files as one.
+
+use crate::errors::{opening, to_python};
+use crate::file::{File, given, options};
+use hyperchunk::OpenOptions;
+use hyperchunk::collection::{CollectOptions, Collection as Inner, Concat};
+use hyperchunk::output;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Path, axis, lengths, stored values of a coordinate, and units and calendar by file.
+type Variable<'py> = (
+    Bound<'py, PyBytes>,
+    Option<usize>,
+    Vec<u64>,
+    Option<Bound<'py, PyBytes>>,
+    BTreeMap<u64, (Option<String>, Option<String>)>,
+);
+
+/// Handle of a collection.
+#[pyclass(frozen, module = "hyperchunk._core")]
+#[derive(Debug)]
+pub(crate) struct Collection {
+    inner: Mutex<Inner>,
+    options: OpenOptions,
+}
+
+fn how(concat: Option<&Bound<'_, PyAny>>, skip: bool) -> PyResult<CollectOptions> {
+    let mut how = CollectOptions::default();
+    how.skip = skip;
+    how.concat = match concat {
+        None => None,
+        Some(name) => Some(match name.extract::<String>() {
+            Ok(name) => Concat::Dimension(name),
+            Err(_) => Concat::FirstAxis,
+        }),
+    };
+    Ok(how)
+}
+
+/// Calls a Python function with the number of finished files. Its first exception is kept, and raised at the end.
+fn reporter<'a>(
+    progress: Option<&'a Py<PyAny>>,
+    failed: &'a Mutex<Option<PyErr>>,
+) -> impl Fn(usize) + Sync + 'a {
+    move |done| {
+        let Some(progress) = progress else { return };
+        let called = Python::attach(|py| progress.call1(py, (done,)).map(drop));
+        if let Err(error) = called {
+            failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        }
+    }
+}
+
+fn raise(failed: Mutex<Option<PyErr>>) -> PyResult<()> {
+    failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+}
+
+impl Collection {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[pymethods]
+impl Collection {
+    /// Makes a collection of files.
+    #[staticmethod]
+    #[pyo3(signature = (names, *, concat, skip, progress, **keywords))]
+    fn collect(
+        py: Python<'_>,
+        names: Vec<String>,
+        concat: Option<&Bound<'_, PyAny>>,
+        skip: bool,
+        progress: Option<Py<PyAny>>,
+        keywords: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Self> {
+        let options = options(given(keywords)?)?;
+        let how = how(concat, skip)?;
+        let failed = Mutex::new(None);
+        let inner =
+            py.detach(|| Inner::collect(&names, &options, &how, &reporter(progress.as_ref(), &failed)));
+        raise(failed)?;
+        let inner = Mutex::new(inner.map_err(|error| opening(py, &error))?);
+        Ok(Self { inner, options })
+    }
+
+    /// Opens a collection by its path or URL.
+    #[staticmethod]
+    #[pyo3(signature = (name, **keywords))]
+    fn open(py: Python<'_>, name: &str, keywords: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        let options = options(given(keywords)?)?;
+        let inner = py.detach(|| Inner::open_url(name, &options)).map_err(|error| opening(py, &error))?;
+        Ok(Self { inner: Mutex::new(inner), options })
+    }
+
+    /// Adds files that the collection does not have yet; returns their number.
+    #[pyo3(signature = (names, *, skip, progress))]
+    fn append(
+        &self,
+        py: Python<'_>,
+        names: Vec<String>,
+        skip: bool,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<usize> {
+        let how = how(None, skip)?;
+        let failed = Mutex::new(None);
+        let added = py.detach(|| {
+            // A failure leaves the collection as it was.
+            let mut inner = self.lock().clone();
+            let report = reporter(progress.as_ref(), &failed);
+            let added = inner.append(&names, &self.options, &how, &report)?;
+            *self.lock() = inner;
+            Ok(added)
+        });
+        raise(failed)?;
+        added.map_err(|error| opening(py, &error))
+    }
+
+    /// Name of the dimension along which files are joined; None for the first axes of all datasets.
+    #[getter]
+    fn concat(&self) -> Option<String> {
+        match self.lock().concat() {
+            Concat::Dimension(name) => Some(name.clone()),
+            Concat::FirstAxis => None,
+        }
+    }
+
+    /// Paths or URLs of the files.
+    fn names(&self) -> Vec<String> {
+        self.lock().files().iter().map(|file| file.name.clone()).collect()
+    }
+
+    /// Files that were left out, each with the reason.
+    fn skipped(&self) -> Vec<(String, String)> {
+        self.lock().skipped().iter().map(|file| (file.name.clone(), file.reason.clone())).collect()
+    }
+
+    /// Datasets of all files.
+    fn variables<'py>(&self, py: Python<'py>) -> Vec<Variable<'py>> {
+        let inner = self.lock();
+        let described = inner.variables().iter().map(|variable| {
+            let units = variable
+                .units
+                .iter()
+                .map(|(place, [units, calendar])| (*place, (units.clone(), calendar.clone())));
+            (
+                PyBytes::new(py, &variable.path),
+                variable.axis,
+                variable.lengths.clone(),
+                variable.values.as_ref().map(|values| PyBytes::new(py, values)),
+                units.collect(),
+            )
+        });
+        described.collect()
+    }
+
+    /// Opens one of the files.
+    fn open_file(&self, py: Python<'_>, place: usize) -> PyResult<File> {
+        let opened = py.detach(|| {
+            let member = self.lock().member(place)?;
+            member.open(&self.options)
+        });
+        opened.map(File).map_err(|error| opening(py, &error))
+    }
+
+    /// Writes the collection to a file.
+    fn save(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = crate::paths::path)] path: PathBuf,
+        overwrite: bool,
+    ) -> PyResult<()> {
+        py.detach(|| output::write(&path, &self.lock().encode()?, overwrite)).map_err(|e| to_python(py, &e))
+    }
+
+    /// Encoded bytes of the collection.
+    fn encoded<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = py.detach(|| self.lock().encode()).map_err(|error| to_python(py, &error))?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+
+    /// Parses the bytes of a collection.
+    #[staticmethod]
+    #[pyo3(signature = (data, **keywords))]
+    fn decode(py: Python<'_>, data: Vec<u8>, keywords: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        let options = options(given(keywords)?)?;
+        let inner = py.detach(|| Inner::parse(data.into(), &options.limits));
+        let inner = inner.map_err(|error| opening(py, &error))?;
+        Ok(Self { inner: Mutex::new(inner), options })
+    }
+}
+
+/// Lists the objects directly below a URL.
+#[pyfunction]
+#[pyo3(signature = (url, **keywords))]
+pub(crate) fn list_objects(
+    py: Python<'_>,
+    url: &str,
+    keywords: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Vec<String>> {
+    let options = options(given(keywords)?)?;
+    let listed = py.detach(|| hyperchunk::io::list(url, &options.remote));
+    let listed = listed.map_err(|error| opening(py, &error))?;
+    Ok(listed.into_iter().map(|listed| listed.name).collect())
+}

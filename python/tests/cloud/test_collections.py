@@ -1,0 +1,87 @@
+"""Collections of objects in S3: round trips, changes, faults."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import hyperchunk
+import numpy as np
+import pytest
+import s3server
+from hyperchunk.exceptions import ChangedError, ReadError
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import netCDF4
+    import xarray as xr
+
+FILES = 20
+
+
+@pytest.fixture
+def values(server: s3server.Server, tmp_path: Path) -> np.ndarray:
+    """Twenty granules in the bucket: ``collected/gNN.nc``."""
+    values = np.random.default_rng(3).normal(280, 9, (FILES * 2, 30, 40)).astype("f4")
+    for number in range(FILES):
+        path = tmp_path / f"g{number:02}.nc"
+        with netCDF4.Dataset(path, "w") as file:
+            for name, size in (("time", None), ("y", 30), ("x", 40)):
+                file.createDimension(name, size)
+            time = file.createVariable("time", "i8", ("time",))
+            time.units = "hours since 2020-01-01"
+            time[:] = [2 * number, 2 * number + 1]
+            for name, size in (("y", 30), ("x", 40)):
+                file.createVariable(name, "f8", (name,))[:] = np.arange(size)
+            for name in range(8):
+                variable = file.createVariable(f"t{name}", "f4", ("time", "y", "x"), zlib=True, chunksizes=(1, 30, 40))
+                variable[:] = values[2 * number : 2 * number + 2] + name
+        server.put("tests", f"collected/{path.name}", path)
+    return values
+
+
+def test_few_round_trips(values: np.ndarray, proxy: s3server.Proxy, tmp_path: Path) -> None:
+    options = s3server.storage_options(proxy.endpoint)
+    collection = hyperchunk.open_collection("s3://tests/collected/*.nc", storage_options=options)
+    assert len(collection.files) == FILES
+    collected = proxy.stats()
+    # The first file costs what its structure forces; each other one is opened, surveyed by prediction and read.
+    assert collected["requests"] <= 4 * FILES + 12
+    saved = tmp_path / "all.hcx"
+    collection.save(saved)
+    proxy.reset()
+    with xr.open_dataset(saved, engine="hyperchunk", storage_options=options) as found:
+        assert found["t3"].shape == values.shape
+        np.testing.assert_array_equal(found["y"], np.arange(30))
+        assert str(found["time"].values[-1]) == "2020-01-02T15:00:00.000000000"
+        # Everything until here is in the collection.
+        assert proxy.stats()["requests"] == 0
+        np.testing.assert_array_equal(found["t3"][:, 4, 5], (values + 3)[:, 4, 5])
+        # One request for the chunks of each file: they are stored side by side.
+        assert proxy.stats()["requests"] <= 2 * FILES
+        np.testing.assert_array_equal(found["t7"], values + 7)
+
+
+def test_an_object_that_is_replaced(
+    values: np.ndarray, server: s3server.Server, proxy: s3server.Proxy, tmp_path: Path
+) -> None:
+    options = s3server.storage_options(proxy.endpoint)
+    collection = hyperchunk.open_collection("s3://tests/collected/g0[0-3].nc", storage_options=options)
+    server.put("tests", "collected/g02.nc", tmp_path / "g03.nc")
+    np.testing.assert_array_equal(collection["t0"][:4], values[:4])
+    with pytest.raises((ChangedError, ReadError), match=r"g02\.nc"):
+        collection["t0"][:]
+
+
+def test_a_collection_in_the_bucket(
+    values: np.ndarray, server: s3server.Server, proxy: s3server.Proxy, tmp_path: Path
+) -> None:
+    options = s3server.storage_options(proxy.endpoint)
+    saved = tmp_path / "all.hcx"
+    hyperchunk.open_collection("s3://tests/collected/", storage_options=options).save(saved)
+    server.put("tests", "all.hcx", saved)
+    proxy.reset()
+    with xr.open_dataset("s3://tests/all.hcx", engine="hyperchunk", storage_options=options) as found:
+        assert found.sizes["time"] == len(values)
+        assert proxy.stats()["requests"] <= 2
+        np.testing.assert_array_equal(found["t1"][7], (values + 1)[7])

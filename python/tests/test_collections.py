@@ -1,0 +1,290 @@
+"""Collections of files, against what xarray reads from the files one by one with netCDF4."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import hyperchunk
+import numpy as np
+import pytest
+from hyperchunk.exceptions import ChangedError, CorruptError, HyperchunkError, InvalidError, NotFoundError
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import netCDF4
+    import xarray as xr
+
+
+def granule(path: Path, start: int, steps: int, units: str = "hours since 2020-01-01", **changes: Any) -> Path:
+    """A netCDF-4 file of one product: 3 variables, packed and compressed, and 3 coordinates."""
+    numbers = np.random.default_rng(start)
+    with netCDF4.Dataset(path, "w") as file:
+        for name, size in (("time", None), ("y", 5), ("x", changes.get("width", 4))):
+            file.createDimension(name, size)
+        time = file.createVariable("time", "f8", ("time",))
+        time.units, time.calendar = units, "standard"
+        time[:] = np.arange(start, start + steps)
+        for name, size in (("y", 5), ("x", changes.get("width", 4))):
+            file.createVariable(name, "f4", (name,))[:] = np.linspace(0, changes.get("reach", 1), size)
+        t = file.createVariable("t", "i2", ("time", "y", "x"), zlib=True, chunksizes=(2, 5, 4), fill_value=-999)
+        t.scale_factor, t.add_offset, t.units = changes.get("scale", 0.01), 270.0, "K"
+        t[:] = 270 + numbers.integers(-3000, 3000, (steps, 5, changes.get("width", 4))) / 100
+        rain = file.createVariable("rain", changes.get("dtype", "f4"), ("y", "time", "x"))
+        rain[:] = numbers.random((5, steps, changes.get("width", 4)))
+        file.createVariable("mask", "i1", ("y", "x"))[:] = 1
+        text = file.createVariable("station", str, ("time",))
+        text[:] = np.array([f"s{start}-{number}" for number in range(steps)], object)
+        file.title = "a product"
+        if changes.get("more"):
+            file.createVariable("extra", "f4", ("time",))[:] = 0
+    return path
+
+
+@pytest.fixture
+def granules(tmp_path: Path) -> list[Path]:
+    (tmp_path / "day").mkdir()
+    lengths = [3, 1, 4, 2, 5]
+    starts = np.cumsum([0, *lengths])
+    return [
+        granule(tmp_path / "day" / f"g{number}.nc", int(starts[number]), steps) for number, steps in enumerate(lengths)
+    ]
+
+
+def expected_of(paths: list[Path]) -> xr.Dataset:
+    opened = [xr.open_dataset(path, engine="netcdf4") for path in paths]
+    joined = xr.concat(opened, "time", data_vars="minimal", coords="minimal", compat="override", join="override")
+    return joined.load()
+
+
+def check_equal(found: xr.Dataset, expected: xr.Dataset) -> None:
+    xr.testing.assert_identical(found.load(), expected)
+    for name, variable in expected.variables.items():
+        assert found[name].dtype == variable.dtype, name
+
+
+def test_a_collection_is_what_xarray_joins(granules: list[Path]) -> None:
+    with xr.open_dataset(hyperchunk.open_collection(granules), engine="hyperchunk") as found:
+        check_equal(found, expected_of(granules))
+
+
+@pytest.mark.parametrize("how", ["pattern", "folder", "saved", "appended", "pickled", "command"])
+def test_ways_to_a_collection(
+    granules: list[Path], tmp_path: Path, how: str, command: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    folder = granules[0].parent
+    saved = tmp_path / "all.hcx"
+    if how == "pattern":
+        opened: Any = hyperchunk.open_collection(str(folder / "g?.nc"))
+    elif how == "folder":
+        opened = hyperchunk.open_collection(folder)
+    elif how == "saved":
+        hyperchunk.open_collection(folder).save(saved)
+        opened = saved
+    elif how == "appended":
+        opened = hyperchunk.open_collection(granules[:2])
+        assert opened.append(granules) == 3
+        assert opened.append(granules) == 0
+    elif how == "pickled":
+        opened = pickle.loads(pickle.dumps(hyperchunk.open_collection(folder)))
+    else:
+        done = command("collect", *granules[:3], "-o", saved)
+        assert done.returncode == 0, done.stderr
+        done = command("collect", *granules, "-o", saved, "--append")
+        assert done.returncode == 0, done.stderr
+        assert "5 files, joined along time" in done.stdout
+        opened = saved
+    with xr.open_dataset(opened, engine="hyperchunk") as found:
+        check_equal(found, expected_of(granules))
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        np.s_[:],
+        np.s_[4],
+        np.s_[2:9:3],
+        np.s_[-1],
+        np.s_[[0, 3, 14]],
+        np.s_[np.array([14, 2, 2, 7])],
+        np.s_[5:5],
+        np.s_[:, 2],
+        np.s_[3:12, 1:4, [0, 2]],
+        np.s_[..., 1],
+        np.s_[np.arange(15) % 4 == 1],
+    ],
+)
+def test_indices(granules: list[Path], key: Any) -> None:
+    dataset = hyperchunk.open_collection(granules)["t"]
+    parts = []
+    for path in granules:
+        with h5py.File(path) as file:
+            parts.append(file["t"][:])
+    np.testing.assert_array_equal(dataset[key], np.concatenate(parts)[key])
+
+
+@pytest.mark.parametrize("key", [np.s_[:], np.s_[1, 4:9], np.s_[:, 7], np.s_[:, [9, 1]], np.s_[0, :, ::2]])
+def test_indices_of_an_inner_axis(granules: list[Path], key: Any) -> None:
+    dataset = hyperchunk.open_collection(granules)["rain"]
+    assert dataset.axis == 1
+    parts = []
+    for path in granules:
+        with h5py.File(path) as file:
+            parts.append(file["rain"][:])
+    np.testing.assert_array_equal(dataset[key], np.concatenate(parts, 1)[key])
+
+
+def test_dask_reads_in_chunks(granules: list[Path]) -> None:
+    with xr.open_dataset(hyperchunk.open_collection(granules), engine="hyperchunk", chunks={"time": 4}) as found:
+        assert found["t"].chunks is not None
+        check_equal(found.compute(), expected_of(granules))
+
+
+def test_times_of_differing_units(tmp_path: Path) -> None:
+    paths = [
+        granule(tmp_path / "a.nc", 0, 3),
+        granule(tmp_path / "b.nc", 0, 2, units="days since 2020-02-01"),
+        granule(tmp_path / "c.nc", 0, 2, units="seconds since 2020-03-01"),
+    ]
+    collection = hyperchunk.open_collection(paths)
+    with xr.open_dataset(collection, engine="hyperchunk") as found:
+        np.testing.assert_array_equal(found["time"].values, expected_of(paths)["time"].values)
+    with pytest.raises(InvalidError, match="cannot join /time: its units are 'hours since 2020-01-01'"):
+        xr.open_dataset(collection, engine="hyperchunk", decode_times=False)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"width": 6}, r"its extent is \[.*6\], the first file's \[.*4\]"),
+        ({"scale": 0.02}, r"its attribute scale_factor is 0.02, the first file's 0.01"),
+        ({"dtype": "f8"}, "it has another datatype"),
+        ({"more": True}, "this file has this dataset, the first file has not"),
+        ({"reach": 2}, "its values are not those of the first file"),
+    ],
+)
+def test_files_that_do_not_fit(tmp_path: Path, changes: dict[str, Any], reason: str) -> None:
+    good = [granule(tmp_path / "a.nc", 0, 3), granule(tmp_path / "c.nc", 5, 2)]
+    odd = granule(tmp_path / "b.nc", 3, 2, **changes)
+    paths = [good[0], odd, good[1]]
+    with pytest.raises(InvalidError, match=reason) as raised:
+        hyperchunk.open_collection(paths)
+    assert "b.nc" in str(raised.value)
+    collection = hyperchunk.open_collection(paths, on_mismatch="skip")
+    assert list(collection.skipped) == [str(odd)]
+    with xr.open_dataset(collection, engine="hyperchunk") as found:
+        check_equal(found, expected_of(good))
+
+
+def test_damaged_and_missing_files(granules: list[Path], tmp_path: Path) -> None:
+    broken = tmp_path / "broken.nc"
+    broken.write_bytes(granules[1].read_bytes()[:900])
+    missing = tmp_path / "missing.nc"
+    paths = [granules[0], broken, missing, granules[2]]
+    with pytest.raises(HyperchunkError, match=r"broken\.nc|missing\.nc"):
+        hyperchunk.open_collection(paths)
+    collection = hyperchunk.open_collection(paths, on_mismatch="skip")
+    assert collection.files == (str(granules[0]), str(granules[2]))
+    assert set(collection.skipped) == {str(broken), str(missing)}
+    with pytest.raises(NotFoundError, match="no file matches"):
+        hyperchunk.open_collection(str(tmp_path / "none*.nc"))
+
+
+def test_a_file_that_changed(granules: list[Path]) -> None:
+    collection = hyperchunk.open_collection(granules)
+    with h5py.File(granules[3], "r+") as file:
+        file["t"][0] = 5
+    with pytest.raises(ChangedError, match=r"g3\.nc"):
+        collection["t"][:]
+    # The others can be read.
+    assert collection["t"][:3].shape == (3, 5, 4)
+
+
+def test_damage_to_a_collection_is_an_error(granules: list[Path], tmp_path: Path) -> None:
+    saved = tmp_path / "all.hcx"
+    hyperchunk.open_collection(granules).save(saved)
+    whole = saved.read_bytes()
+    expected = hyperchunk.open_collection(saved)["t"][:]
+    numbers = np.random.default_rng(0)
+    for _ in range(150):
+        damaged = bytearray(whole)
+        damaged[numbers.integers(len(whole))] ^= 1 << int(numbers.integers(8))
+        saved.write_bytes(damaged)
+        try:
+            found = hyperchunk.open_collection(saved)["t"][:]
+        except (HyperchunkError, OSError):
+            continue
+        np.testing.assert_array_equal(found, expected)
+    saved.write_bytes(whole[:-1])
+    with pytest.raises(HyperchunkError):
+        hyperchunk.open_collection(saved)
+    saved.write_bytes(b"no collection at all")
+    with pytest.raises((CorruptError, InvalidError)):
+        hyperchunk.open_collection(saved)
+
+
+def test_outputs_are_not_replaced(granules: list[Path], tmp_path: Path) -> None:
+    collection = hyperchunk.open_collection(granules)
+    saved = tmp_path / "all.hcx"
+    collection.save(saved)
+    with pytest.raises(FileExistsError):
+        collection.save(saved)
+    collection.save(saved, overwrite=True)
+    with pytest.raises(ValueError, match=r"ends with \.hcx"):
+        collection.save(granules[0])
+
+
+def test_plain_hdf5_along_the_first_axis(tmp_path: Path) -> None:
+    paths = []
+    for number, rows in enumerate((4, 0, 7)):
+        paths.append(tmp_path / f"p{number}.h5")
+        with h5py.File(paths[-1], "w") as file:
+            file["heights/h"] = np.arange(rows) + 100.0 * number
+            file["heights/xyz"] = np.full((rows, 3), number)
+            file["track"] = np.arange(rows // 2)
+            file["version"] = 3
+    with pytest.raises(InvalidError, match="concat=0"):
+        hyperchunk.open_collection(paths)
+    collection = hyperchunk.open_collection(paths, concat=0)
+    assert collection["heights/h"][:].tolist() == [0, 1, 2, 3, 100 + 100, *range(201, 207)]
+    assert collection["heights/xyz"].shape == (11, 3)
+    assert collection["track"].shape == (5,)
+    assert collection["version"][()] == 3
+    assert list(collection) == ["/heights/h", "/heights/xyz", "/track", "/version"]
+
+
+def test_progress(granules: list[Path]) -> None:
+    calls: list[tuple[int, int]] = []
+    hyperchunk.open_collection(granules, progress=lambda done, total: calls.append((done, total)))
+    assert sorted(calls) == [(number, 5) for number in range(1, 6)]
+
+    def fail(_done: int, _total: int) -> None:
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        hyperchunk.open_collection(granules, progress=fail)
+
+
+def test_virtual_datasets_for_h5py(granules: list[Path], tmp_path: Path) -> None:
+    made = tmp_path / "all.h5"
+    hyperchunk.open_collection(granules).to_virtual(made)
+    expected = expected_of(granules)
+    with h5py.File(made) as file:
+        assert file["t"].is_virtual
+        assert file["t"].dims[0][0].name == "/time"
+        parts = []
+        for path in granules:
+            with h5py.File(path) as granule_file:
+                parts.append(granule_file["t"][:])
+        np.testing.assert_array_equal(file["t"][:], np.concatenate(parts))
+        assert [name.decode() for name in file["station"][:]] == list(expected["station"].values)
+        assert {Path(source.file_name).parts[0] for source in file["t"].virtual_sources()} == {"day"}
+    with xr.open_dataset(made, engine="netcdf4") as found:
+        xr.testing.assert_identical(found.load(), expected)
+    with pytest.raises(FileExistsError):
+        hyperchunk.open_collection(granules).to_virtual(made)
