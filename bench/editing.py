@@ -172,7 +172,7 @@ def appending(folder: Path, rounds: int) -> None:
             table.row(label, name, f"{elapsed:.2f}", f"{used:.2f}", f"{size / MIB:.1f}")
 
 
-def overwriting(folder: Path, rounds: int, edits: int) -> None:
+def overwriting(folder: Path, rounds: int, edits: int, plain: bool) -> None:
     """Overwrites a dataset of 1 MiB again and again, with a flush after each."""
 
     def edit(file: Any) -> None:
@@ -189,6 +189,8 @@ def overwriting(folder: Path, rounds: int, edits: int) -> None:
         "the same, gzip": {"chunks": (1 << 14,), "compression": "gzip"},
     }
     for label, options in kinds.items():
+        if plain and "compression" in options:
+            continue
 
         def make(path: Path, options: dict[str, Any] = options) -> None:
             with h5py.File(path, "w") as file:
@@ -224,13 +226,20 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="number of rounds of each measurement")
     parser.add_argument("--edits", type=int, default=1000, help="number of times a dataset is overwritten")
     parser.add_argument("--sessions", type=int, default=1000, help="number of short sessions")
+    parser.add_argument("--plain", action="store_true", help="overwrite datasets without compression only")
+    parser.add_argument("--table", choices=["attribute", "append", "overwrite", "sessions"], help="one table only")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder) as text:
         folder = Path(text)
-        attribute(folder, options.rounds)
-        appending(folder, options.rounds)
-        overwriting(folder, options.rounds, options.edits)
-        sessions(folder, options.sessions)
+        tables: dict[str, Callable[[], None]] = {
+            "attribute": lambda: attribute(folder, options.rounds),
+            "append": lambda: appending(folder, options.rounds),
+            "overwrite": lambda: overwriting(folder, options.rounds, options.edits, options.plain),
+            "sessions": lambda: sessions(folder, options.sessions),
+        }
+        for name, print_table in tables.items():
+            if options.table in (None, name):
+                print_table()
 
 
 if __name__ == "__main__":

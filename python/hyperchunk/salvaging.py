@@ -31,11 +31,15 @@ class SalvagedObject:
     #: Evidence for a dataset's data. ``"not checkable"``: damage inside the data would not show. None if the file
     #: has no data of it.
     checked: Literal["checksum", "decoded", "not checkable"] | None
+    #: Evidence for its structure: header, index or links, committed datatype and heaps. ``"not checkable"``: damage
+    #: there may give other values, shapes, types or names, and would not show. None if the object is lost.
+    structure: Literal["checksum", "not checkable"] | None
     #: Reason why it is not whole.
     reason: str | None
     #: Missing parts of an incomplete dataset: start and count along each axis.
     missing: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
     #: Reasons by the names of lost attributes; ``"links"`` and ``"attributes"`` if the names are lost, too.
+    #: ``"references"`` and ``"references of NAME"`` name the lost objects that its values and attributes referred to.
     losses: dict[str, str]
 
 

@@ -18,6 +18,6 @@ pub(crate) fn salvage(
 ) -> PyResult<String> {
     let mut options = SalvageOptions::default();
     (options.partial, options.replace, options.threads) = (partial, overwrite, threads);
-    let report = py.detach(|| hyperchunk::salvage::salvage(&path, &output, &options, &|_| {}));
+    let report = py.detach(|| hyperchunk::salvage::salvage(&path, &output, &options, &|_, _| {}));
     report.map(|report| report.to_json().to_string()).map_err(|error| opening(py, &error))
 }

@@ -12,13 +12,16 @@ import random
 import select
 import signal
 import sys
+import zlib
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import h5py
 import hyperchunk
 import numpy as np
+from salvage_places import Bytes
 
 with contextlib.suppress(ImportError):
     import hdf5plugin  # type: ignore[import-not-found] # noqa: F401 -- h5py then reads more filters
@@ -65,14 +68,15 @@ def attributes(item: Any) -> dict[str, str]:
 
 
 def value(item: h5py.Dataset) -> str:
-    if item.shape is None:
-        return "null"
-    if item.is_virtual:
-        # The sources beside the file are not beside its copy.
-        return "virtual"
-    if item.size * item.dtype.itemsize > LARGE:
-        return "large"
     try:
+        if item.shape is None:
+            return "null"
+        if item.is_virtual:
+            # The sources beside the file are not beside its copy.
+            return "virtual"
+        # A damaged datatype may have no equivalent in NumPy: h5py then raises ValueError here.
+        if item.size * item.dtype.itemsize > LARGE:
+            return "large"
         return digest(item[()])
     except Exception:
         return "unreadable"
@@ -91,25 +95,55 @@ def extents(item: h5py.Dataset, base: int) -> list[tuple[int, int]]:
     return []
 
 
+def stored(item: h5py.Dataset, content: bytes, ranges: list[tuple[int, int]]) -> list[bytes]:
+    """Returns a dataset's elements as they are stored, without their filters."""
+    if item.chunks is None:
+        return [content[start:end] for start, end in ranges]
+    found = []
+    filters = [
+        item.id.get_create_plist().get_filter(number) for number in range(item.id.get_create_plist().get_nfilters())
+    ]
+    for number in range(item.id.get_num_chunks()):
+        with contextlib.suppress(Exception):
+            info = item.id.get_chunk_info(number)
+            mask, data = item.id.read_direct_chunk(info.chunk_offset)
+            for place, (code, _, options, _) in reversed(list(enumerate(filters))):
+                if mask & 1 << place:
+                    continue
+                if code == h5py.h5z.FILTER_DEFLATE:
+                    data = zlib.decompress(data)
+                elif code == h5py.h5z.FILTER_FLETCHER32:
+                    data = data[:-4]
+                elif code == h5py.h5z.FILTER_SHUFFLE:
+                    size = options[0]
+                    whole = len(data) // size * size
+                    data = np.frombuffer(data[:whole], "u1").reshape(size, -1).T.tobytes() + data[whole:]
+            found.append(bytes(data))
+    return found
+
+
 def read(path: Path, with_extents: bool = False) -> dict[str, dict[str, Any]]:
     """Reads all objects of a file with h5py: by path."""
     found: dict[str, dict[str, Any]] = {}
+    content = path.read_bytes() if with_extents else b""
     with h5py.File(path, "r") as file:
         base = file.userblock_size
+        source = Bytes(content, base) if with_extents else None
 
         def visit(name: str | bytes, item: Any) -> None:
             name = os.fsdecode(name)
             info = h5py.h5o.get_info(item.id)
             entry: dict[str, Any] = {"address": info.addr, "attributes": attributes(item)}
+            raw: list[bytes] = []
             if isinstance(item, h5py.Dataset):
                 entry["value"] = value(item)
-                entry["raw"] = not item.fletcher32 and item.compression != "gzip"
-                entry["vlen"] = item.dtype.hasobject
                 if with_extents:
                     entry["extents"] = extents(item, base)
-                    entry["header"] = (base + info.addr, base + info.addr + info.hdr.space.total)
-                    entry["one_block"] = info.hdr.nchunks == 1
-                    entry["version"] = info.hdr.version
+                    plain = entry["value"] == "unreadable" or not item.dtype.hasobject
+                    raw = [] if plain else stored(item, content, entry["extents"])
+            if source is not None:
+                entry["places"] = asdict(source.places(info.addr, raw))
+                entry["names"] = source.names() if name == "" else []
             found[name] = entry
 
         visit("", file)
@@ -154,7 +188,7 @@ def peer_yield(path: Path, original: dict[str, dict[str, Any]]) -> int:
 
 
 def touches(damage: list[tuple[int, int]], ranges: list[tuple[int, int]]) -> bool:
-    return any(begin < end and start < stop for start, end in ranges for begin, stop in damage)
+    return any(begin < end and start < stop for start, end in map(tuple, ranges) for begin, stop in damage)
 
 
 def case(path: Path, original: dict[str, dict[str, Any]], damage: list[tuple[int, int]], cut: bool) -> dict[str, Any]:
@@ -190,13 +224,15 @@ def case(path: Path, original: dict[str, dict[str, Any]], damage: list[tuple[int
             if entry.get("value") == old["value"]:
                 equal.add(old["address"])
             else:
-                told["differs"].append([item.path, why(old, damage)])
+                told["differs"].append([item.path, why(item, old, damage, original[""]["names"], entry)])
         for key, one in entry["attributes"].items():
             if old["attributes"].get(key) == one:
                 told["attributes"] += 1
             else:
-                told["wrong_attributes"].append([item.path, key, old.get("version", 1)])
+                told["wrong_attributes"].append([item.path, key, why_attribute(item, old, damage)])
     told["equal"] = len(equal)
+    if not cut:
+        told["damage"] = sorted(start for start, _ in damage)
     named = {item.address for item in report.objects if item.condition != "whole"}
     told["named"] = len(named & set(datasets))
     told["missing"] = [
@@ -208,19 +244,46 @@ def case(path: Path, original: dict[str, dict[str, Any]], damage: list[tuple[int
 
 
 def untouched(entry: dict[str, Any], damage: list[tuple[int, int]]) -> bool:
-    """True if neither the header nor the data of a dataset were damaged. Its index or heap may be."""
-    return not touches(damage, [tuple(entry["header"]), *map(tuple, entry["extents"])]) and bool(entry["one_block"])
+    """True if no byte of a dataset was damaged: header, index, data, committed datatype, heaps."""
+    places = entry["places"]
+    parts = [entry["extents"], *(places[name] for name in ("header", "index", "committed", "heap"))]
+    return not any(touches(damage, part) for part in parts)
 
 
-def why(entry: dict[str, Any], damage: list[tuple[int, int]]) -> str:
-    """Returns why a dataset may differ, although it was found whole."""
-    if entry["raw"] and touches(damage, [tuple(one) for one in entry["extents"]]):
-        return "raw data without a checksum"
-    if entry["version"] == 1 and touches(damage, [tuple(entry["header"])]):
+def why(
+    item: hyperchunk.SalvagedObject,
+    entry: dict[str, Any],
+    damage: list[tuple[int, int]],
+    names: list[tuple[int, int]],
+    new: dict[str, Any],
+) -> str:
+    """Returns the damaged part of a dataset that has no checksum, and that the report calls so. Anything else is a
+    fault."""
+    places = entry["places"]
+    if item.checked != "checksum" and touches(damage, entry["extents"]):
+        return "data without a checksum"
+    if item.structure != "checksum":
+        if places["version"] == 1 and touches(damage, places["header"]):
+            return "a header without a checksum"
+        if touches(damage, places["index"]):
+            return "an index without a checksum"
+        if touches(damage, places["committed"]):
+            return "a committed datatype without a checksum"
+        if item.checked != "checksum" and touches(damage, places["heap"]):
+            return "a heap without a checksum"
+    if "value" not in new and touches(damage, names):
+        return "a name without a checksum"
+    return "unexplained"
+
+
+def why_attribute(item: hyperchunk.SalvagedObject, entry: dict[str, Any], damage: list[tuple[int, int]]) -> str:
+    """Returns the damaged part of an attribute that has no checksum, and that the report calls so."""
+    places = entry["places"]
+    if places["version"] == 1 and item.structure != "checksum" and touches(damage, places["header"]):
         return "a header without a checksum"
-    if entry["vlen"]:
+    if touches(damage, places["heap"]):
         return "a heap without a checksum"
-    return "an index without a checksum" if entry["version"] == 1 else "unexplained"
+    return "unexplained"
 
 
 def cases(path: Path, folder: Path, seed: int, cuts: int, flips: int) -> None:

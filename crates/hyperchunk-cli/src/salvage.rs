@@ -1,11 +1,13 @@
 //! `hyperchunk salvage`.
 
-use crate::progress::{self, Progress};
+use crate::progress::{self, Counter};
 use crate::{Outcome, Status};
 use clap::Args;
 use hyperchunk::model::ObjectKind;
 use hyperchunk::output;
-use hyperchunk::salvage::{Condition, Evidence, SalvageOptions, SalvageReport, SalvagedObject, salvage};
+use hyperchunk::salvage::{
+    Condition, Evidence, SalvageOptions, SalvageReport, SalvagedObject, Step, salvage,
+};
 use hyperchunk_udf::escape::escape;
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -56,20 +58,24 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     options.partial = arguments.partial;
     options.replace = arguments.overwrite;
     options.threads = arguments.threads;
-    let size = std::fs::metadata(&arguments.file).map_or(0, |metadata| metadata.len());
-    let progress = Mutex::new(Progress::new(size));
-    let report = salvage(&arguments.file, &arguments.output, &options, &|bytes| {
+    let progress = Mutex::new((Counter::new(), None, 0_u64));
+    let report = salvage(&arguments.file, &arguments.output, &options, &|step, bytes| {
         if let Ok(mut progress) = progress.lock() {
-            progress.add(bytes);
+            let (counter, last, done) = &mut *progress;
+            let before = if *last == Some(step) { *done } else { 0 };
+            (*last, *done) = (Some(step), before.saturating_add(bytes));
+            counter.show(|| format!("{}: {}", label(step), progress::bytes(*done)));
         }
     });
     drop(progress);
     let report = report?;
     if arguments.json {
         say!("{}", report.to_json());
+        eprint!("{}", summary(arguments, &report));
     } else {
-        summary(arguments, &report);
+        say!("{}", summary(arguments, &report).trim_end());
     }
+    name_losses(&report);
     if report.is_whole() {
         return Ok(());
     }
@@ -77,14 +83,24 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     Err(Status(LOSS_STATUS, format!("{shown} is damaged: the report names what is lost")).into())
 }
 
-fn summary(arguments: &Arguments, report: &SalvageReport) {
+fn label(step: Step) -> &'static str {
+    match step {
+        Step::Check => "checked",
+        Step::Scan => "scanned for objects without a link",
+        Step::Copy => "copied",
+    }
+}
+
+fn summary(arguments: &Arguments, report: &SalvageReport) -> String {
+    let mut text = String::new();
     let output = escape(&arguments.output.display().to_string(), 2000);
     let datasets = |condition| report.count(Some(ObjectKind::Dataset), condition);
     let (whole, incomplete) = (datasets(Condition::Whole), datasets(Condition::Incomplete));
     let lost = report.objects.iter().filter(|object| object.condition == Condition::Lost).count();
     let groups = report.count(Some(ObjectKind::Group), Condition::Whole);
     let written = if arguments.partial { "written in part" } else { "left out" };
-    say!(
+    put!(
+        text,
         "{output}: {}; {whole} datasets and {groups} groups whole, {incomplete} datasets incomplete ({written}), {lost} \
          objects lost",
         progress::bytes(report.size)
@@ -94,14 +110,19 @@ fn summary(arguments: &Arguments, report: &SalvageReport) {
     let (sums, decoded, unchecked) =
         (evidence(Evidence::Checksum), evidence(Evidence::Decoded), evidence(Evidence::Unchecked));
     if sums + decoded + unchecked > 0 {
-        say!("  data checked by checksums: {sums}, by decoding: {decoded}, not checkable: {unchecked}");
+        put!(text, "  data checked by checksums: {sums}, by decoding: {decoded}, not checkable: {unchecked}");
     }
     let orphans = report.objects.iter().filter(|object| object.orphan).count();
     if orphans > 0 {
-        say!(
+        put!(
+            text,
             "  {orphans} objects that no link leads to are in /lost+found; they may have been deleted before"
         );
     }
+    text
+}
+
+fn name_losses(report: &SalvageReport) {
     for damage in report.damage.iter().take(MAX_NAMED) {
         crate::print_message(&format!("damage: {damage}"));
     }

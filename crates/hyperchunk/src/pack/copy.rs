@@ -17,6 +17,9 @@ use hyperchunk_format::select::Selection;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// Smallest dataset for which more than one thread is started.
+const BYTES_FOR_THREADS: u64 = 4 << 20;
+
 /// Numbers of pieces copied as stored, and of pieces rewritten.
 #[derive(Debug, Default)]
 pub struct CopyCounts {
@@ -39,14 +42,41 @@ pub fn copy(
     made: &CreatedObjects,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<CopyCounts> {
-    let threads = packing.threads();
+    let numbers = 0..packing.contents.items.len();
+    let pairs = numbers.filter_map(|number| pair(packing, made, number)).collect();
+    copy_pairs(packing, writer, made, pairs, packing.threads(), progress)
+}
+
+/// Copies the data of one item. Small datasets are copied by the calling thread.
+pub(crate) fn copy_item(
+    packing: &PackPlan,
+    writer: &Writer,
+    made: &CreatedObjects,
+    number: usize,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<CopyCounts> {
+    let Some(pair) = pair(packing, made, number) else { return Ok(CopyCounts::default()) };
+    let threads = if pair.plan.bytes < BYTES_FOR_THREADS { 1 } else { packing.threads() };
+    copy_pairs(packing, writer, made, vec![pair], threads, progress)
+}
+
+/// Returns an item's dataset and its copy, if there are data to copy.
+fn pair<'a>(packing: &'a PackPlan, made: &'a CreatedObjects, number: usize) -> Option<DatasetPair<'a>> {
+    let item = packing.contents.items.get(number)?;
+    let (plan, new) = (packing.plans.get(number)?.as_ref()?, made.datasets.get(number)?.as_ref()?);
+    let old = item.dataset.as_ref()?;
+    (plan.how != CopyMethod::Nothing).then_some(DatasetPair { item, old, new, plan })
+}
+
+fn copy_pairs(
+    packing: &PackPlan,
+    writer: &Writer,
+    made: &CreatedObjects,
+    pairs: Vec<DatasetPair<'_>>,
+    threads: usize,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<CopyCounts> {
     let memory = (packing.options.memory / threads.max(1) as u64).max(1);
-    let pairs = packing.contents.items.iter().zip(&packing.plans).zip(&made.datasets);
-    let pairs = pairs.filter_map(|((item, plan), new)| {
-        let (old, plan, new) = (item.dataset.as_ref()?, plan.as_ref()?, new.as_ref()?);
-        (plan.how != CopyMethod::Nothing).then_some(DatasetPair { item, old, new, plan })
-    });
-    let pairs: Vec<DatasetPair<'_>> = pairs.collect();
     let jobs =
         pairs.iter().flat_map(|pair| match pieces(pair.old, pair.plan, memory, packing.options.cloud) {
             Ok(pieces) => Box::new(pieces.map(move |piece| Ok((pair, piece)))),

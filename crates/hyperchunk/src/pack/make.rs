@@ -8,8 +8,12 @@ use crate::{Error, Result};
 use hyperchunk_format::model::{
     AllocationTime, Attribute, FillValue, FillWhen, Layout, LinkTarget, Name, ObjectKind,
 };
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Limit on the objects named of which references became null.
+const MAX_LOST_TARGETS: usize = 20;
 
 /// Handling of references to objects that are not copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,9 +34,11 @@ pub struct CreatedObjects {
     /// The dataset of each item, if it is one.
     pub datasets: Vec<Option<DatasetWriter>>,
     pub(super) attributes: u64,
-    pub(super) outside: Outside,
+    pub(crate) outside: Outside,
     /// Number of references that became null.
     pub(super) lost: AtomicU64,
+    /// Addresses of the objects that these are of: the first ones.
+    lost_targets: Mutex<BTreeSet<u64>>,
 }
 
 impl CreatedObjects {
@@ -44,7 +50,15 @@ impl CreatedObjects {
             attributes: 0,
             outside: Outside::Undefined,
             lost: AtomicU64::new(0),
+            lost_targets: Mutex::default(),
         }
+    }
+
+    /// Returns the number of references that became null since the last call, and the addresses of the first objects
+    /// that they are of.
+    pub(crate) fn take_lost(&self) -> (u64, BTreeSet<u64>) {
+        let mut targets = self.lost_targets.lock().unwrap_or_else(PoisonError::into_inner);
+        (self.lost.swap(0, Ordering::Relaxed), std::mem::take(&mut targets))
     }
 
     fn node(&self, item: usize) -> Result<NodeId> {
@@ -63,6 +77,10 @@ impl CreatedObjects {
         let found = self.object_address(packing, writer, input, old)?;
         if found.is_none() && self.outside == Outside::Null {
             self.lost.fetch_add(1, Ordering::Relaxed);
+            let mut targets = self.lost_targets.lock().unwrap_or_else(PoisonError::into_inner);
+            if targets.len() < MAX_LOST_TARGETS {
+                targets.insert(old);
+            }
             return Ok(Some(0));
         }
         Ok(found)

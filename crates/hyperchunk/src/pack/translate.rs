@@ -153,7 +153,7 @@ impl Translation {
     }
 
     /// Returns whether elements stay unchanged.
-    pub(super) fn is_copy(&self) -> bool {
+    pub(crate) fn is_copy(&self) -> bool {
         matches!(self.form, ElementForm::Plain)
     }
 

@@ -1,26 +1,20 @@
 //! Check of a dataset: are its data there, and do they decode?
 
+use super::divide::{Division, Region, halves, merged};
 use super::find::FoundObject;
 use super::report::{Condition, Evidence, MissingPart};
-use crate::digest::check_elements;
 use crate::io::interrupt;
 use crate::read::read_stored;
-use crate::slabs::slabs;
 use crate::storage::Marker;
 use crate::{Dataset, Error, ErrorKind, Result};
 use hyperchunk_format::codec::Decoder;
 use hyperchunk_format::model::{Chunk, Chunked, Dataspace, Filter, Layout};
 use hyperchunk_format::parse::chunk_index::{self, ChunkMap};
-use hyperchunk_format::select::{Axis, Selection};
 use std::collections::HashSet;
 use std::ops::Range;
 
-/// Number of bytes of elements read at a time.
-const SLAB_BYTES: u64 = 4 << 20;
 /// Limit on the look-ups in a damaged chunk index.
 const MAX_LOOKUPS: u32 = 4096;
-/// Limit on the missing parts in a report. Of more, one box around them is reported.
-const MAX_PARTS: usize = 2000;
 /// Filters with a checksum: deflate (Adler-32) and Fletcher-32.
 const CHECKSUM_FILTERS: [u16; 2] = [1, 3];
 
@@ -35,6 +29,8 @@ pub(super) struct Checked {
     pub(super) chunks: Vec<Chunk>,
     /// The rows that are whole, of an incomplete dataset without chunks.
     pub(super) rows: Option<Rows>,
+    /// The boxes of elements that are whole, of an incomplete dataset whose elements refer to others.
+    pub(super) boxes: Vec<Region>,
     /// Ranges of its data in the file.
     pub(super) extents: Vec<Range<u64>>,
 }
@@ -49,7 +45,7 @@ pub(super) struct Rows {
 }
 
 impl Checked {
-    fn whole(evidence: Option<Evidence>, extents: Vec<Range<u64>>) -> Self {
+    pub(super) fn whole(evidence: Option<Evidence>, extents: Vec<Range<u64>>) -> Self {
         Self {
             condition: Condition::Whole,
             evidence,
@@ -57,11 +53,12 @@ impl Checked {
             missing: Vec::new(),
             chunks: Vec::new(),
             rows: None,
+            boxes: Vec::new(),
             extents,
         }
     }
 
-    fn lost(reason: impl ToString) -> Self {
+    pub(super) fn lost(reason: impl ToString) -> Self {
         Self { condition: Condition::Lost, reason: Some(reason.to_string()), ..Self::whole(None, Vec::new()) }
     }
 }
@@ -91,9 +88,12 @@ fn data(dataset: &Dataset, progress: &(dyn Fn(u64) + Sync)) -> Result<Checked> {
     match dataset.layout() {
         Layout::Virtual { .. } => Ok(Checked::whole(None, Vec::new())),
         Layout::Compact { .. } => {
+            if !is_flat(dataset) {
+                return Division::new(dataset, progress).all(Vec::new());
+            }
             let checksum = dataset.object().header().version > 1;
             let evidence = if checksum { Evidence::Checksum } else { Evidence::Unchecked };
-            elements(dataset, progress)?;
+            progress(dataset.elements()?.saturating_mul(dataset.datatype().size));
             Ok(Checked::whole(Some(evidence), Vec::new()))
         }
         Layout::Contiguous { address: None, .. } => Ok(Checked::whole(None, Vec::new())),
@@ -102,29 +102,8 @@ fn data(dataset: &Dataset, progress: &(dyn Fn(u64) + Sync)) -> Result<Checked> {
     }
 }
 
-/// Reads all elements, and what they refer to.
-fn elements(dataset: &Dataset, progress: &(dyn Fn(u64) + Sync)) -> Result<()> {
-    let mut buffer = Vec::new();
-    slabs(dataset, SLAB_BYTES).try_for_each(|slab| part(dataset, &slab, &mut buffer, progress))
-}
-
-fn part(
-    dataset: &Dataset,
-    slab: &Selection,
-    buffer: &mut Vec<u8>,
-    progress: &(dyn Fn(u64) + Sync),
-) -> Result<()> {
-    let bytes = slab.count(dataset.dims())?.checked_mul(dataset.datatype().size);
-    let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
-    crate::room::resize(buffer, bytes.ok_or_else(|| Error::limit("larger than the address space"))?)?;
-    interrupt::check(interrupt::current_interrupt().as_ref())?;
-    dataset.read(slab, buffer)?;
-    progress(buffer.len() as u64);
-    check_elements(dataset.object().file(), dataset.datatype(), buffer)
-}
-
 /// Returns whether elements are all that there is to copy.
-fn is_flat(dataset: &Dataset) -> bool {
+pub(super) fn is_flat(dataset: &Dataset) -> bool {
     !dataset.datatype().has_vlen() && !dataset.datatype().has_reference()
 }
 
@@ -137,7 +116,7 @@ fn contiguous(dataset: &Dataset, address: u64, progress: &(dyn Fn(u64) + Sync)) 
     let extents = std::iter::once(address..address.saturating_add(size.min(left))).collect();
     if size <= left {
         if !is_flat(dataset) {
-            elements(dataset, progress)?;
+            return Division::new(dataset, progress).all(extents);
         }
         progress(size);
         return Ok(Checked::whole(Some(Evidence::Unchecked), extents));
@@ -149,12 +128,17 @@ fn contiguous(dataset: &Dataset, address: u64, progress: &(dyn Fn(u64) + Sync)) 
     let rows = left.checked_div(row).unwrap_or(0);
     if let Some((first, others)) = dims.split_first()
         && rows > 0
-        && is_flat(dataset)
     {
+        let others = || others.iter().map(|dim| 0..*dim);
+        let missing: Region = std::iter::once(rows..*first).chain(others()).collect();
+        if !is_flat(dataset) {
+            let mut division = Division::new(dataset, progress);
+            division.lose(missing, checked.reason.unwrap_or_default());
+            division.divide(std::iter::once(0..rows).chain(others()).collect())?;
+            return Ok(division.finish(extents));
+        }
         checked.rows = Some(Rows { address, count: rows, bytes: row });
-        let start = std::iter::once(rows).chain(others.iter().map(|_| 0)).collect();
-        let count = std::iter::once(first - rows).chain(others.iter().copied()).collect();
-        checked.missing = vec![MissingPart { start, count }];
+        checked.missing = merged(vec![missing]);
         checked.condition = Condition::Incomplete;
         checked.evidence = Some(Evidence::Unchecked);
     }
@@ -162,7 +146,7 @@ fn contiguous(dataset: &Dataset, address: u64, progress: &(dyn Fn(u64) + Sync)) 
 }
 
 fn chunks(dataset: &Dataset, chunked: &Chunked, progress: &(dyn Fn(u64) + Sync)) -> Result<Checked> {
-    let mut missing: Vec<Vec<Range<u64>>> = Vec::new();
+    let mut missing: Vec<Region> = Vec::new();
     let mut reason = None;
     let listed = match dataset.chunks() {
         Err(error) if error.is_of_reading() => return Err(error),
@@ -199,54 +183,39 @@ fn chunks(dataset: &Dataset, chunked: &Chunked, progress: &(dyn Fn(u64) + Sync))
     let base_extents = whole.iter().map(|chunk| chunk.address..chunk.address.saturating_add(chunk.size));
     let extents: Vec<Range<u64>> = base_extents.collect();
     let evidence = (!whole.is_empty()).then_some(evidence);
+    if !is_flat(dataset) {
+        let mut division = Division::new(dataset, progress);
+        for one in missing {
+            let reason = reason.clone().unwrap_or_default();
+            division.lose(elements(dataset, chunked, &one), reason);
+        }
+        for chunk in &whole {
+            let one: Region = chunk.scaled.iter().map(|place| *place..place.saturating_add(1)).collect();
+            division.divide(elements(dataset, chunked, &one))?;
+        }
+        return Ok(division.finish(extents));
+    }
     let Some(reason) = reason else { return Ok(Checked::whole(evidence, extents)) };
-    if whole.is_empty() || !is_flat(dataset) {
+    if whole.is_empty() {
         return Ok(Checked { extents, ..Checked::lost(reason) });
     }
     Ok(Checked {
         condition: Condition::Incomplete,
         reason: Some(reason),
-        missing: parts(dataset, chunked, missing),
+        missing: merged(missing.iter().map(|one| elements(dataset, chunked, one)).collect()),
         chunks: whole,
         ..Checked::whole(evidence, extents)
     })
 }
 
-/// Converts boxes in the grid of chunks to boxes of elements.
-fn parts(dataset: &Dataset, chunked: &Chunked, mut boxes: Vec<Vec<Range<u64>>>) -> Vec<MissingPart> {
-    boxes.sort_by(|a, b| {
-        let starts = |one: &[Range<u64>]| one.iter().map(|range| range.start).collect::<Vec<_>>();
-        starts(a).cmp(&starts(b))
-    });
-    let mut joined: Vec<Vec<Range<u64>>> = Vec::new();
-    for one in boxes {
-        if let Some(last) = joined.last_mut()
-            && let (Some((end, before)), Some((next, rest))) = (last.split_last_mut(), one.split_last())
-            && *before == *rest
-            && end.end == next.start
-        {
-            end.end = next.end;
-            continue;
-        }
-        joined.push(one);
-    }
-    if joined.len() > MAX_PARTS {
-        let around = joined
-            .into_iter()
-            .reduce(|a, b| a.iter().zip(&b).map(|(a, b)| a.start.min(b.start)..a.end.max(b.end)).collect());
-        joined = around.into_iter().collect();
-    }
-    let part = |one: Vec<Range<u64>>| {
-        let axes = one.iter().zip(&chunked.dims).zip(dataset.dims());
-        let (start, count) = axes
-            .map(|((range, chunk), dim)| {
-                let start = range.start.saturating_mul(*chunk).min(*dim);
-                (start, range.end.saturating_mul(*chunk).min(*dim) - start)
-            })
-            .unzip();
-        MissingPart { start, count }
-    };
-    joined.into_iter().map(part).collect()
+/// Converts a box in the grid of chunks to the box of its elements.
+fn elements(dataset: &Dataset, chunked: &Chunked, places: &[Range<u64>]) -> Region {
+    let axes = places.iter().zip(&chunked.dims).zip(dataset.dims());
+    axes.map(|((range, chunk), dim)| {
+        let start = range.start.saturating_mul(*chunk).min(*dim);
+        start..range.end.saturating_mul(*chunk).min(*dim)
+    })
+    .collect()
 }
 
 /// Returns the addresses of chunks that share bytes with others: an index of version 1 has no checksum, and in an
@@ -270,7 +239,7 @@ fn overlapping(chunks: &[Chunk]) -> HashSet<u64> {
 }
 
 /// Lists the chunks that a damaged index still leads to, by halving the grid; adds the boxes of the others.
-fn surviving(dataset: &Dataset, chunked: &Chunked, missing: &mut Vec<Vec<Range<u64>>>) -> Result<Vec<Chunk>> {
+fn surviving(dataset: &Dataset, chunked: &Chunked, missing: &mut Vec<Region>) -> Result<Vec<Chunk>> {
     let grid = dataset.dims().iter().zip(&chunked.dims).map(|(dim, chunk)| 0..dim.div_ceil((*chunk).max(1)));
     let max = match dataset.dataspace() {
         Dataspace::Simple { max, .. } => max.as_slice(),
@@ -278,7 +247,7 @@ fn surviving(dataset: &Dataset, chunked: &Chunked, missing: &mut Vec<Vec<Range<u
     };
     let filtered = !dataset.pipeline().is_empty();
     let map = ChunkMap { chunked, dims: dataset.dims(), max, filtered };
-    let mut open: Vec<Vec<Range<u64>>> = vec![grid.collect()];
+    let mut open: Vec<Region> = vec![grid.collect()];
     let mut found = Vec::new();
     let mut lookups = MAX_LOOKUPS;
     while let Some(region) = open.pop() {
@@ -293,21 +262,10 @@ fn surviving(dataset: &Dataset, chunked: &Chunked, missing: &mut Vec<Vec<Range<u
         match dataset.object().parse(|image, _| chunk_index::within(image, &map, &region)) {
             Err(error) if error.is_of_reading() => return Err(error),
             Ok(chunks) => found.extend(chunks),
-            Err(_) => {
-                let longest = region.iter().enumerate().max_by_key(|(_, range)| range.end - range.start);
-                match longest {
-                    Some((axis, range)) if range.end - range.start > 1 => {
-                        let middle = range.start + (range.end - range.start) / 2;
-                        let (mut low, mut high) = (region.clone(), region.clone());
-                        if let (Some(low), Some(high)) = (low.get_mut(axis), high.get_mut(axis)) {
-                            low.end = middle;
-                            high.start = middle;
-                        }
-                        open.extend([high, low]);
-                    }
-                    _ => missing.push(region),
-                }
-            }
+            Err(_) => match halves(&region) {
+                Some((low, high)) => open.extend([high, low]),
+                None => missing.push(region),
+            },
         }
     }
     Ok(found)
@@ -320,7 +278,6 @@ struct ChunkCheck<'d> {
     whole: usize,
     decoder: Decoder,
     stored: Vec<u8>,
-    elements: Vec<u8>,
     bytes: usize,
 }
 
@@ -330,8 +287,8 @@ impl<'d> ChunkCheck<'d> {
         let most = dataset.object().file().options().limits.chunk_bytes;
         let size = size.filter(|size| *size <= most).and_then(|size| usize::try_from(size).ok());
         let whole = size.ok_or_else(|| Error::limit("a chunk larger than the limit `chunk_bytes`"))?;
-        let (decoder, stored, elements) = (Decoder::default(), Vec::new(), Vec::new());
-        Ok(Self { dataset, chunked, whole, decoder, stored, elements, bytes: 0 })
+        let (decoder, stored) = (Decoder::default(), Vec::new());
+        Ok(Self { dataset, chunked, whole, decoder, stored, bytes: 0 })
     }
 
     fn chunk(&mut self, chunk: &Chunk) -> Result<Evidence> {
@@ -356,14 +313,6 @@ impl<'d> ChunkCheck<'d> {
                 return Ok(Evidence::Unchecked);
             }
             Err(error) => return Err(error.within("chunk").at(chunk.address)),
-        }
-        if !is_flat(dataset) {
-            let axes = chunk.scaled.iter().zip(&self.chunked.dims).zip(dataset.dims());
-            let axes = axes.map(|((place, size), dim)| {
-                let start = place.saturating_mul(*size).min(*dim);
-                Axis::range(start..start.saturating_add(*size).min(*dim))
-            });
-            part(dataset, &Selection::Axes(axes.collect()), &mut self.elements, &|_| {})?;
         }
         Ok(match used.as_slice() {
             [] => Evidence::Unchecked,

@@ -37,6 +37,12 @@ impl Extents {
         self.0 = merged;
     }
 
+    /// Returns the end of the range that an address is in.
+    pub(super) fn end_at(&self, address: u64) -> Option<u64> {
+        let after = self.0.partition_point(|known| known.end <= address);
+        self.0.get(after).filter(|known| known.start <= address).map(|known| known.end)
+    }
+
     /// Returns whether a range overlaps one of them.
     pub(super) fn overlaps(&self, range: &Range<u64>) -> bool {
         let after = self.0.partition_point(|known| known.end <= range.start);
@@ -95,6 +101,9 @@ mod tests {
             [(0..1, true), (19..21, true), (20..30, false), (25..31, true), (40..50, false)]
         {
             assert_eq!(extents.overlaps(&range), expected, "{range:?}");
+        }
+        for (address, expected) in [(0, Some(20)), (19, Some(20)), (20, None), (30, Some(40)), (40, None)] {
+            assert_eq!(extents.end_at(address), expected, "{address}");
         }
     }
 }

@@ -7,12 +7,16 @@
 //! parts.
 
 mod check;
+mod copying;
+mod divide;
 mod extents;
 mod find;
+mod holes;
 mod open;
 mod rebuild;
 mod report;
 mod scan;
+mod structure;
 
 pub use report::{Condition, Evidence, Loss, MissingPart, SalvageReport, SalvagedObject};
 
@@ -45,6 +49,17 @@ impl Default for SalvageOptions {
     }
 }
 
+/// Step of a salvage that takes time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// The data of the objects that links lead to are read.
+    Check,
+    /// The bytes are scanned for other objects.
+    Scan,
+    /// What is whole is copied.
+    Copy,
+}
+
 /// Attribute of an incomplete dataset: start and count of each missing part, as an array of shape
 /// (parts, 2, rank).
 pub const MISSING_ATTRIBUTE: &str = "hyperchunk_salvage_missing";
@@ -53,7 +68,7 @@ pub const MISSING_ATTRIBUTE: &str = "hyperchunk_salvage_missing";
 pub const LOST_AND_FOUND: &str = "lost+found";
 
 /// Copies what is whole in the file at `path` to a new file at `output`. The damaged file is not changed.
-/// `progress` gets the number of bytes that were checked, a part at a time.
+/// `progress` gets the number of bytes that a step has handled, a part at a time.
 ///
 /// # Errors
 /// Errors of the system; NotHdf5 if nothing of an HDF5 file is found; Exists or Invalid for an output that
@@ -62,8 +77,9 @@ pub fn salvage(
     path: &Path,
     output: &Path,
     options: &SalvageOptions,
-    progress: &(dyn Fn(u64) + Sync),
+    progress: &(dyn Fn(Step, u64) + Sync),
 ) -> Result<SalvageReport> {
+    let check = |bytes| progress(Step::Check, bytes);
     output::check(output, options.replace, &[path])?;
     let source = LocalFile::open(path).map_err(|error| error.file(path.display()))?;
     source.follow_growth();
@@ -82,7 +98,7 @@ pub fn salvage(
     if let Some(root) = opened.root {
         found.walk(&file, root, b"/", false)?;
     }
-    let mut checks = check_from(&found, 0, progress)?;
+    let mut checks = check_from(&found, 0, &check)?;
     let mut extents = Extents::default();
     for (object, checked) in found.objects.iter().zip(&checks) {
         extents.add_object(object, checked);
@@ -91,10 +107,12 @@ pub fn salvage(
     let mut damage = opened.damage;
     if !damage.is_empty() || opened.unclosed || found.is_damaged() {
         let first = found.objects.len();
-        let scanned = scan::orphans(&source, path, &file, &open_options, &found, &extents)?;
+        let scanned = scan::orphans(&source, path, &file, &open_options, &found, &extents, &|bytes| {
+            progress(Step::Scan, bytes);
+        })?;
         damage.extend(scanned.notes);
         found.adopt(&file, scanned.objects)?;
-        let orphans = check_from(&found, first, progress)?;
+        let orphans = check_from(&found, first, &check)?;
         found.drop_overlapping(first, &orphans, &extents, &mut checks, &mut damage);
     }
     if found.objects.is_empty() && found.lost.is_empty() {
@@ -102,7 +120,7 @@ pub fn salvage(
         return Err(error.file(path.display()));
     }
     damage.extend(extents::conflicts(&found.objects, &checks));
-    rebuild::rebuild(found, checks, &file, output, options, damage)
+    rebuild::rebuild(found, checks, &file, output, options, damage, progress)
 }
 
 /// Checks the datasets among the objects from a number on.

@@ -1,11 +1,12 @@
 //! The new file: what is whole, written by the code of packing.
 
-use super::check::{Checked, Rows};
+use super::check::Checked;
+use super::copying::Pair;
 use super::find::{Found, FoundObject};
 use super::report::{Condition, Loss, SalvageReport, SalvagedObject};
-use super::{LOST_AND_FOUND, MISSING_ATTRIBUTE, SalvageOptions};
+use super::{LOST_AND_FOUND, MISSING_ATTRIBUTE, SalvageOptions, Step, structure};
 use crate::pack::list::{Contents, Item};
-use crate::pack::make::{self, CreatedObjects};
+use crate::pack::make::{self, CreatedObjects, Outside};
 use crate::pack::plan::{self, CopyMethod, Plan};
 use crate::pack::translate::Translation;
 use crate::pack::{Chunking, Filtering, Input, PackOptions, PackPlan, copy};
@@ -15,7 +16,7 @@ use hyperchunk_format::encode::LibVersion;
 use hyperchunk_format::model::{
     Attribute, ByteOrder, CharacterSet, Dataspace, Datatype, LinkTarget, Name, ObjectKind,
 };
-use hyperchunk_format::select::{Axis, Selection};
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -27,6 +28,7 @@ pub(super) fn rebuild(
     output: &Path,
     options: &SalvageOptions,
     damage: Vec<String>,
+    progress: &(dyn Fn(Step, u64) + Sync),
 ) -> Result<SalvageReport> {
     let mut salvage = Rebuilding::plan(found, checks, file, options);
     salvage.report.damage = damage;
@@ -42,7 +44,7 @@ pub(super) fn rebuild(
         let planned = salvage.report.clone();
         let sink = Arc::new(LocalSink::create(output, create.sync, create.replace, create.locking)?);
         let written = Writer::create_in(Arc::<LocalSink>::clone(&sink), Some(&name), &create)
-            .and_then(|writer| salvage.write(&writer, output));
+            .and_then(|writer| salvage.write(&writer, output, progress));
         let failed = match written {
             Ok(failed) if failed.is_empty() => return Ok(salvage.report),
             Ok(failed) => failed,
@@ -69,6 +71,8 @@ struct Rebuilding {
     /// By item: whether no link leads to it from another object.
     tops: Vec<bool>,
     report: SalvageReport,
+    /// Numbers in the report by address.
+    places: HashMap<u64, usize>,
     partial: bool,
 }
 
@@ -89,6 +93,7 @@ impl Rebuilding {
             entry.missing.clone_from(&checked.missing);
             entry.orphan = object.orphan;
             entry.losses = Found::losses(&object);
+            entry.structure = Some(structure::evidence(&object));
             report.objects.push(entry);
             let shallow = object.path.iter().filter(|byte| **byte == b'/').count() == 2;
             tops.push(object.orphan && shallow);
@@ -96,6 +101,8 @@ impl Rebuilding {
             items.push(Item { input: 0, object, dataset, path, links });
         }
         report.objects.extend(found.lost);
+        let places = report.objects.iter().enumerate();
+        let places = places.filter_map(|(number, object)| Some((object.address?, number))).collect();
         let inputs = vec![Input { file: file.clone(), into: String::new() }];
         let contents = Contents::from_items(inputs, items);
         let pack_options =
@@ -103,7 +110,7 @@ impl Rebuilding {
         let plans = Vec::new();
         let mut packing = PackPlan { contents, plans, options: pack_options, oldest: LibVersion::default() };
         packing.plans = (0..packing.contents.items.len()).map(|_| None).collect();
-        let mut salvage = Self { packing, checks, tops, report, partial: options.partial };
+        let mut salvage = Self { packing, checks, tops, report, places, partial: options.partial };
         salvage.plan_datasets();
         salvage
     }
@@ -127,6 +134,7 @@ impl Rebuilding {
             entry.condition = Condition::Lost;
             entry.reason = Some(reason.to_string());
             entry.missing.clear();
+            (entry.evidence, entry.structure) = (None, None);
         }
     }
 
@@ -187,7 +195,12 @@ impl Rebuilding {
     }
 
     /// Writes the new file; returns the datasets that cannot be copied. If there are any, the file is not complete.
-    fn write(&mut self, writer: &Writer, output: &Path) -> Result<Vec<(usize, Error)>> {
+    fn write(
+        &mut self,
+        writer: &Writer,
+        output: &Path,
+        progress: &(dyn Fn(Step, u64) + Sync),
+    ) -> Result<Vec<(usize, Error)>> {
         let made = self.make(writer)?;
         if let Some(size) = self.packing.user_block() {
             self.packing.copy_user_block(writer, size)?;
@@ -197,11 +210,13 @@ impl Rebuilding {
         // One at a time, so that an error belongs to one dataset.
         let mut one = CreatedObjects::new(count);
         one.nodes.clone_from(&made.nodes);
+        one.outside = Outside::Null;
         for number in 0..count {
             one.datasets[number].clone_from(&made.datasets[number]);
-            let copied = copy::copy(&self.packing, writer, &one, &|_| {});
+            let copied = self.copy(writer, &one, number, &|bytes| progress(Step::Copy, bytes));
             one.datasets[number] = None;
-            match copied.and_then(|_| self.copy_parts(&made, number)) {
+            self.lost_references(&one, number, "references");
+            match copied {
                 Err(error) if error.is_of_reading() => return Err(error),
                 Err(error) => failed.push((number, error)),
                 Ok(()) => {}
@@ -221,6 +236,7 @@ impl Rebuilding {
         let count = self.packing.contents.items.len();
         let root = self.packing.contents.inputs[0].file.superblock().root;
         let mut made = CreatedObjects::new(count);
+        made.outside = Outside::Null;
         for number in 0..count {
             let item = &self.packing.contents.items[number];
             // Datasets may use committed datatypes that come later.
@@ -253,6 +269,7 @@ impl Rebuilding {
                 let tracked = make::tracked(&self.packing.contents.items[number]);
                 let dataset = make::make_dataset(&self.packing, writer, &made, number, tracked);
                 self.record(&mut made, number, dataset.map(|dataset| (dataset.id(), Some(dataset))))?;
+                self.lost_references(&made, number, "references of the fill value");
             }
         }
         for number in 0..count {
@@ -286,6 +303,43 @@ impl Rebuilding {
     fn loss(&mut self, number: usize, name: impl ToString, reason: impl ToString) {
         let loss = Loss { name: name.to_string(), reason: reason.to_string() };
         self.report.objects[number].losses.push(loss);
+    }
+
+    /// Reports the references that became null since the last call.
+    fn lost_references(&mut self, made: &CreatedObjects, number: usize, name: impl ToString) {
+        let (count, targets) = made.take_lost();
+        if count == 0 {
+            return;
+        }
+        let named = targets.iter().map(|address| {
+            let path = self.places.get(address).and_then(|number| self.report.objects.get(*number));
+            path.map_or_else(|| format!("address {address:#x}"), |object| object.path.to_string())
+        });
+        let named: Vec<String> = named.collect();
+        self.loss(number, name, format_args!("{count} became null: no {} in the new file", named.join(", ")));
+    }
+
+    /// Copies what is whole of an item's data.
+    fn copy(
+        &self,
+        writer: &Writer,
+        made: &CreatedObjects,
+        number: usize,
+        progress: &(dyn Fn(u64) + Sync),
+    ) -> Result<()> {
+        let (item, checked) = (&self.packing.contents.items[number], &self.checks[number]);
+        let (Some(old), Some(new), Some(plan)) =
+            (&item.dataset, &made.datasets[number], &self.packing.plans[number])
+        else {
+            return Ok(());
+        };
+        let pair = Pair { packing: &self.packing, writer, made, item, old, new, plan };
+        match checked.condition {
+            Condition::Whole if pair.is_sparse() => pair.copy_data(progress),
+            Condition::Whole => copy::copy_item(&self.packing, writer, made, number, progress).map(drop),
+            Condition::Incomplete => pair.copy_parts(checked, progress),
+            Condition::Lost => Ok(()),
+        }
     }
 
     fn links(&mut self, writer: &Writer, made: &CreatedObjects, number: usize, node: NodeId) -> Result<()> {
@@ -341,7 +395,7 @@ impl Rebuilding {
             match written {
                 Err(error) if error.is_of_reading() => return Err(error),
                 Err(error) => self.loss(number, name, error),
-                Ok(()) => {}
+                Ok(()) => self.lost_references(made, number, format_args!("references of {name}")),
             }
         }
         match self.packing.contents.items[number].object.comment() {
@@ -394,42 +448,4 @@ impl Rebuilding {
         }
         Ok(())
     }
-
-    /// Copies the parts that are whole of an incomplete dataset.
-    fn copy_parts(&self, made: &CreatedObjects, number: usize) -> Result<()> {
-        let (item, checked) = (&self.packing.contents.items[number], &self.checks[number]);
-        let (Some(old), Some(new)) = (&item.dataset, &made.datasets[number]) else { return Ok(()) };
-        if checked.condition != Condition::Incomplete {
-            return Ok(());
-        }
-        if let Some(rows) = &checked.rows {
-            return copy_rows(old, new, rows, self.packing.options.memory);
-        }
-        let Some(chunked) = old.chunked() else { return Ok(()) };
-        for chunk in &checked.chunks {
-            let bytes = old.read_chunk_raw(chunk)?;
-            copy::put_stored(old, new, chunked, chunk, &bytes)?;
-        }
-        Ok(())
-    }
-}
-
-/// Copies the first rows of a dataset without chunks, whose other rows are past the end of the file.
-fn copy_rows(old: &Dataset, new: &DatasetWriter, rows: &Rows, memory: u64) -> Result<()> {
-    let file = old.object().file();
-    let step = memory.checked_div(rows.bytes).unwrap_or(1).max(1);
-    let mut first = 0;
-    while first < rows.count {
-        let end = first.saturating_add(step).min(rows.count);
-        let mut buffer = Vec::new();
-        let bytes = usize::try_from((end - first).saturating_mul(rows.bytes));
-        crate::room::resize(&mut buffer, bytes.map_err(|_| Error::limit("larger than memory"))?)?;
-        let at = file.superblock().base.saturating_add(rows.address);
-        file.source().read_at(at.saturating_add(first.saturating_mul(rows.bytes)), &mut buffer)?;
-        let others = old.dims().iter().skip(1).map(|dim| Axis::range(0..*dim));
-        let axes = std::iter::once(Axis::range(first..end)).chain(others);
-        new.write(&Selection::Axes(axes.collect()), &buffer)?;
-        first = end;
-    }
-    Ok(())
 }

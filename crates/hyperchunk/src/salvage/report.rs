@@ -84,6 +84,8 @@ pub struct SalvagedObject {
     pub orphan: bool,
     /// Evidence for a dataset's data; `None` if it has none in this file.
     pub evidence: Option<Evidence>,
+    /// Evidence for its structure: header, index or links, committed datatype and heaps. `None` if it is lost.
+    pub structure: Option<Evidence>,
     /// The reason why it is not whole.
     pub reason: Option<String>,
     /// Missing parts of a dataset; empty if all is missing.
@@ -102,6 +104,7 @@ impl SalvagedObject {
             written: false,
             orphan: false,
             evidence: None,
+            structure: None,
             reason: None,
             missing: Vec::new(),
             losses: Vec::new(),
@@ -121,6 +124,7 @@ impl SalvagedObject {
             "written": self.written,
             "orphan": self.orphan,
             "checked": self.evidence.map(Evidence::name),
+            "structure": self.structure.map(Evidence::name),
             "reason": self.reason,
             "missing": missing.collect::<Vec<_>>(),
             "losses": losses.collect::<serde_json::Map<_, _>>(),

@@ -2,6 +2,7 @@
 
 use super::extents::Extents;
 use super::find::Found;
+use super::holes;
 use crate::io::Source;
 use crate::{File, Object, OpenOptions, Result};
 use hyperchunk_format::model::ObjectKind;
@@ -38,6 +39,7 @@ pub(super) fn orphans(
     options: &OpenOptions,
     found: &Found,
     extents: &Extents,
+    progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Scanned> {
     let mut limited = options.clone();
     limited.limits.visits = CANDIDATE_VISITS;
@@ -49,6 +51,18 @@ pub(super) fn orphans(
     let mut buffer = vec![0; STEP_BYTES + PREFIX_BYTES];
     let mut at = base;
     while at < source.size() {
+        // Known data and holes are not read. A header may begin just before data that follow a hole.
+        if let Some(end) = at.checked_sub(base).and_then(|address| extents.end_at(address)) {
+            at = base.saturating_add(end);
+            continue;
+        }
+        let data = holes::next_data(&**source, at).start;
+        if data > at.saturating_add(PREFIX_BYTES as u64) {
+            at = data.min(source.size()).saturating_sub(PREFIX_BYTES as u64);
+            if data >= source.size() {
+                break;
+            }
+        }
         let length = usize::try_from(source.size() - at).unwrap_or(usize::MAX).min(buffer.len());
         let Some(bytes) = buffer.get_mut(..length) else { break };
         source.read_at(at, bytes)?;
@@ -71,6 +85,7 @@ pub(super) fn orphans(
                 scanned.objects.push(file.object(address)?);
             }
         }
+        progress(STEP_BYTES as u64);
         at += STEP_BYTES as u64;
     }
     Ok(scanned)
