@@ -80,6 +80,8 @@ def rival(name: str, job: str, urls: list[str], options: dict[str, Any]) -> Any:
     warnings.simplefilter("ignore")
     endpoint = str(options["endpoint"])
     if name == "VirtualiZarr":
+        from concurrent.futures import ThreadPoolExecutor
+
         import obstore
         from obspec_utils.registry import ObjectStoreRegistry
         from virtualizarr import open_virtual_mfdataset
@@ -100,7 +102,7 @@ def rival(name: str, job: str, urls: list[str], options: dict[str, Any]) -> Any:
             urls,
             registry=registry,
             parser=HDFParser(),
-            parallel="lithops" if job == "lithops" else None,
+            parallel=ThreadPoolExecutor,
             combine="nested",
             concat_dim="time",
             data_vars="minimal",

@@ -6,7 +6,7 @@ import fnmatch
 import glob
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Literal, TypeAlias
 from weakref import WeakValueDictionary
@@ -15,7 +15,7 @@ import numpy as np
 
 from hyperchunk import _core, batches
 from hyperchunk.dataset import Dataset
-from hyperchunk.exceptions import InvalidError, NotFoundError
+from hyperchunk.exceptions import ChangedError, InvalidError, NotFoundError
 from hyperchunk.file import File, is_url, network_options
 from hyperchunk.objects import Opened, Recipe
 from hyperchunk.typing import Array, Dtype, Index, NetworkOptions, PathLike, StorageOptions
@@ -90,13 +90,20 @@ def open_collection(
     if isinstance(files, str | os.PathLike) and os.fspath(files).endswith(_SUFFIX):
         if concat is not None:
             raise TypeError("concat is for new collections: this one is joined already")
-        return Collection(_core.Collection.open(os.fspath(files), **options), options, os.fspath(files))
+        return Collection(_core.Collection.open(os.fspath(files), **options), options, _absolute(files))
+    if not (concat is None or isinstance(concat, str) or (concat == 0 and type(concat) is int)):
+        raise ValueError(f"concat must be the name of a dimension, or 0 for the first axes, not {concat!r}")
     if on_mismatch not in ("error", "skip"):
         raise ValueError(f"on_mismatch must be 'error' or 'skip', not {on_mismatch!r}")
     names = _names(files, options)
     report = _reporter(progress, len(names))
     core = _core.Collection.collect(names, concat=concat, skip=on_mismatch == "skip", progress=report, **options)
     return Collection(core, options)
+
+
+def _absolute(name: PathLike) -> str:
+    text = os.fspath(name)
+    return text if is_url(text) else str(Path(text.removeprefix("file://")).absolute())
 
 
 def _reporter(progress: Callable[[int, int], object] | None, total: int) -> Callable[[int], None] | None:
@@ -111,11 +118,15 @@ def _reporter(progress: Callable[[int, int], object] | None, total: int) -> Call
 
 def _names(files: Files, options: dict[str, object]) -> list[str]:
     """Returns the paths or URLs that an argument stands for."""
+    if not isinstance(files, str | os.PathLike | Sequence):
+        raise TypeError(f"files must be paths or URLs, a pattern or a folder, not {files!r}")
     if not isinstance(files, str | os.PathLike):
         return [os.fspath(name) for name in files]
     name = os.fspath(files)
     if is_url(name):
         names = _listed(name, options)
+    elif Path(name).is_file():
+        names = [name]
     elif Path(name).is_dir():
         names = sorted(str(path) for path in Path(name).iterdir() if path.suffix in _HDF5_SUFFIXES)
     else:
@@ -141,6 +152,16 @@ class Collection(Mapping[str, "CollectionDataset"]):
     """Many files of one layout, joined along an axis: a mapping of paths to :class:`CollectionDataset`.
 
     A file that was changed after it was collected is an error when it is read (:class:`ChangedError`).
+
+    Example:
+        >>> for number in range(2):
+        ...     with hyperchunk.create(f"part{number}.h5") as file:
+        ...         file["x"] = [number, number + 10]
+        >>> parts = hyperchunk.open_collection(["part0.h5", "part1.h5"], concat=0)
+        >>> parts
+        <Collection of 2 files, joined along 0>
+        >>> list(parts), parts.skipped
+        (['/x'], {})
     """
 
     def __init__(self, core: _core.Collection, options: dict[str, object], name: str | None = None) -> None:
@@ -153,6 +174,7 @@ class Collection(Mapping[str, "CollectionDataset"]):
 
     def _load(self) -> None:
         self._open.cache_clear()
+        self.__dict__.pop("_digest", None)
         self._names = self._core.names()
         self._datasets = {}
         for path, axis, lengths, values, units in self._core.variables():
@@ -206,8 +228,7 @@ class Collection(Mapping[str, "CollectionDataset"]):
         Returns:
             The number of files that were new.
         """
-        known = set(self._names)
-        names = [name for name in _names(files, self._options) if name not in known]
+        names = _names(files, self._options)
         added = self._core.append(names, skip=on_mismatch == "skip", progress=_reporter(progress, len(names)))
         self._load()
         self.filename = None
@@ -223,7 +244,7 @@ class Collection(Mapping[str, "CollectionDataset"]):
         if not os.fspath(path).endswith(_SUFFIX):
             raise ValueError(f"cannot save the collection: expected a name that ends with {_SUFFIX}, got {path!r}")
         self._core.save(path, overwrite)
-        self.filename = os.fspath(path)
+        self.filename = _absolute(path)
 
     def to_virtual(self, path: PathLike, *, overwrite: bool = False) -> None:
         """Writes an HDF5 file with a virtual dataset for each dataset, which h5py and every other HDF5 program reads
@@ -256,19 +277,26 @@ class Collection(Mapping[str, "CollectionDataset"]):
 
     def __reduce__(self) -> tuple[object, ...]:
         if self.filename is not None:
-            name = self.filename if is_url(self.filename) else str(Path(self.filename).absolute())
-            return _reopen, (name, repr(self._options), self._options)
+            return _reopen, (self.filename, self._digest, self._options)
         return _restore, (self._core.encoded(), self._options, self.filename)
+
+    @cached_property
+    def _digest(self) -> str:
+        return self._core.digest()
 
 
 # Collections that were unpickled, so that each is opened once.
-_shared: WeakValueDictionary[tuple[str, str], Collection] = WeakValueDictionary()
+_shared: WeakValueDictionary[tuple[str, str, str], Collection] = WeakValueDictionary()
 
 
-def _reopen(name: str, key: str, options: dict[str, object]) -> Collection:
-    found = _shared.get((name, key))
+def _reopen(name: str, digest: str, options: dict[str, object]) -> Collection:
+    key = (name, digest, repr(options))
+    found = _shared.get(key)
     if found is None:
-        found = _shared[name, key] = Collection(_core.Collection.open(name, **options), options, name)
+        found = Collection(_core.Collection.open(name, **options), options, name)
+        if found._digest != digest:
+            raise ChangedError(f"cannot use the collection {name}: expected the one that was pickled, got another one")
+        _shared[key] = found
     return found
 
 
@@ -277,7 +305,16 @@ def _restore(data: bytes, options: dict[str, object], name: str | None) -> Colle
 
 
 class CollectionDataset:
-    """A dataset of all files of a collection, joined along one axis, or the first file's if it lacks that axis."""
+    """A dataset of all files of a collection, joined along one axis, or the first file's if it lacks that axis.
+
+    Example:
+        >>> for number in range(2):
+        ...     with hyperchunk.create(f"part{number}.h5") as file:
+        ...         file["x"] = [number, number + 10]
+        >>> x = hyperchunk.open_collection(["part0.h5", "part1.h5"], concat=0)["x"]
+        >>> x.shape, x[1:].tolist(), x.spans()
+        ((4,), [10, 1, 11], [(0, 2), (2, 4)])
+    """
 
     def __init__(
         self,
@@ -364,28 +401,35 @@ class CollectionDataset:
             return _outer_read([(self.first, items)])[0][shown]
         at = self._axis
         rows = _rows(items[at], self.shape[at])
+        shape = tuple(len(_rows(item, length)) for item, length in zip(items, self.shape, strict=True))
+        out = np.empty(shape, self.dtype)
         parts = []
         places = []
         numbers = np.searchsorted(self._ends, rows, side="right")
         for number in np.unique(numbers):
             (place,) = np.nonzero(numbers == number)
-            start = int(self._ends[number - 1]) if number else 0
-            local = _as_slice(rows[place] - start)
-            parts.append((self._dataset(int(number)), (*items[:at], local, *items[at + 1 :])))
+            local = rows[place] - (int(self._ends[number - 1]) if number else 0)
+            dataset = self._dataset(int(number))
+            # A variable may have fewer rows than its unlimited dimension.
+            stored = local < (dataset.shape or ())[at]
+            if not stored.all():
+                out[(slice(None),) * at + (_as_slice(place[~stored]),)] = dataset.fillvalue
+                place, local = place[stored], local[stored]
+            parts.append((dataset, (*items[:at], _as_slice(local), *items[at + 1 :])))
             places.append(place)
         read = _outer_read(parts)
-        shape = tuple(len(_rows(item, length)) for item, length in zip(items, self.shape, strict=True))
-        out = np.empty(shape, self.dtype)
         for place, values in zip(places, read, strict=True):
             out[(slice(None),) * at + (_as_slice(place),)] = values
         return out[shown]
 
 
-def _per_axis(index: Index, shape: tuple[int, ...]) -> tuple[tuple[_Item, ...], tuple[object, ...]]:
+def _per_axis(index: Index, shape: tuple[int, ...]) -> tuple[tuple[_Item, ...], tuple[int | slice, ...]]:
     """Returns an item for each axis, none of them an integer, and the index that removes the axes of integers."""
     given = list(index) if isinstance(index, tuple) else [index]
     if sum(item is Ellipsis for item in given) > 1:
         raise InvalidError("an index can only have a single ellipsis")
+    if any(item is None for item in given):
+        raise InvalidError("a collection takes no new axes: index with None afterwards")
     if Ellipsis not in [item for item in given if not isinstance(item, np.ndarray)]:
         given.append(Ellipsis)
     at = next(place for place, item in enumerate(given) if item is Ellipsis)
@@ -393,12 +437,12 @@ def _per_axis(index: Index, shape: tuple[int, ...]) -> tuple[tuple[_Item, ...], 
     if len(given) != len(shape):
         raise InvalidError(f"{len(given)} indices for a dataset of {len(shape)} dimensions")
     items: list[_Item] = []
-    shown: list[object] = []
+    shown: list[int | slice] = []
     for item, length in zip(given, shape, strict=True):
         if isinstance(item, slice):
             items.append(item)
             shown.append(slice(None))
-        elif isinstance(item, int | np.integer):
+        elif isinstance(item, int | np.integer) and not isinstance(item, bool):
             if not -length <= item < length:
                 raise IndexError(f"index {item} is out of bounds for an axis of length {length}")
             items.append(np.array([int(item) % length]))
@@ -409,8 +453,14 @@ def _per_axis(index: Index, shape: tuple[int, ...]) -> tuple[tuple[_Item, ...], 
                 if rows.shape != (length,):
                     raise InvalidError(f"a mask of shape {rows.shape} for an axis of length {length}")
                 (rows,) = np.nonzero(rows)
+            elif rows.dtype.kind not in "iu" and rows.size:
+                raise IndexError(f"an axis takes an integer, a slice, a list of integers or a mask, not {item!r}")
+            elif rows.dtype.kind == "u" and rows.size and rows.max() >= length:
+                raise IndexError(f"indices out of bounds for an axis of length {length}")
             rows = rows.astype(np.int64, copy=False)
-            if rows.ndim != 1 or (rows.size and not (-length <= rows.min() and rows.max() < length)):
+            if rows.ndim != 1:
+                raise InvalidError(f"an axis takes a list of one dimension, not {rows.ndim}")
+            if rows.size and not (-length <= rows.min() and rows.max() < length):
                 raise IndexError(f"indices out of bounds for an axis of length {length}")
             items.append(np.where(rows < 0, rows + length, rows))
             shown.append(slice(None))

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from hyperchunk import create, dtypes, netcdf
 from hyperchunk.exceptions import InvalidError, UnsupportedError
 from hyperchunk.file import is_url
-from hyperchunk.group import Group
 from hyperchunk.objects import HLObject
 from hyperchunk.typing import PathLike
 from hyperchunk.virtual import VirtualLayout, VirtualSource
@@ -34,6 +33,8 @@ def write_virtual(collection: Collection, path: PathLike, overwrite: bool) -> No
     target = Path(path)
     if target.exists() and not overwrite:
         raise FileExistsError(f"cannot write {target}: it exists; replace it with overwrite=True")
+    if target.exists() and any(target.samefile(name) for name in collection.files if Path(name).exists()):
+        raise InvalidError(f"cannot write {target}: it is a file of the collection; write to another path")
     sources = [_source_name(Path(name), target) for name in collection.files]
     first = collection.file(0)
     top = netcdf.Group(first)
@@ -48,10 +49,12 @@ def write_virtual(collection: Collection, path: PathLike, overwrite: bool) -> No
         _attach_scales(top, file)
 
 
-def _source_name(name: Path, target: Path) -> str:
+def _source_name(found: Path, target: Path) -> str:
     """Returns the name of a file in a virtual dataset: relative to its folder for files below it."""
-    absolute, folder = Path(os.path.abspath(name)), Path(os.path.abspath(target)).parent  # noqa: PTH100 (links stay)
-    return str(absolute.relative_to(folder)) if absolute.is_relative_to(folder) else str(absolute)
+    absolute, folder = Path(os.path.abspath(found)), Path(os.path.abspath(target)).parent  # noqa: PTH100 (links stay)
+    name = absolute.relative_to(folder) if absolute.is_relative_to(folder) else absolute
+    # In names of sources, HDF5 takes %b for a number and %% for one character.
+    return str(name).replace("%", "%%")
 
 
 def _write(file: WritableFile, dataset: CollectionDataset, sources: list[str]) -> WritableDataset:
@@ -81,13 +84,18 @@ def _copy_attributes(found: HLObject, made: HLObject) -> None:
 
 
 def _attach_scales(top: netcdf.Group, file: WritableFile) -> None:
-    made: dict[str, Group] = {}
+    made: dict[str, WritableDataset] = {}
     for group in top.walk():
         for variable in group.variables.values():
             path = str(variable.hdf5.name)
             if variable.dimensions == (variable.name,):
-                file[path].make_scale(variable.name)
-                made[path] = file[path]
+                made[path] = file.dataset(path)
+                made[path].make_scale(variable.name)
+        for dimension in group.dimensions:
+            path = f"{group.path.rstrip('/')}/{dimension}"
+            if path not in made and path in file and dimension not in group.variables:
+                made[path] = file.dataset(path)
+                made[path].make_scale(f"{netcdf.NOT_A_VARIABLE.decode()}{group.dimensions[dimension]:10d}")
     for group in top.walk():
         for variable in group.variables.values():
             path = str(variable.hdf5.name)
@@ -96,10 +104,10 @@ def _attach_scales(top: netcdf.Group, file: WritableFile) -> None:
             for axis, dimension in enumerate(variable.dimensions):
                 scale = _scale(made, group.path, dimension)
                 if scale is not None:
-                    file[path].dims[axis].attach_scale(scale)
+                    file.dataset(path).dims[axis].attach_scale(scale)
 
 
-def _scale(made: dict[str, Group], group: str, dimension: str) -> Group | None:
+def _scale(made: dict[str, WritableDataset], group: str, dimension: str) -> WritableDataset | None:
     """Returns the scale of a dimension, in a group or the ones above it."""
     parts = [part for part in group.split("/") if part]
     for depth in range(len(parts), -1, -1):

@@ -81,7 +81,9 @@ def pointwise(dims: Shape, args: Args, *, front: bool, exact: bool) -> Selection
 
     parts: list[Array | tuple[int, int, int, int]] = []
     steps: list[slice] = []
-    for axis, (arg, length) in enumerate(_each_dimension(dims, _split_masks(dims, args))):
+    args = _split_masks(dims, args)
+    apart = _are_apart(args)
+    for axis, (arg, length) in enumerate(_each_dimension(dims, args)):
         if isinstance(arg, MultiBlockSlice):
             parts.append(arg.indices(length))
             steps.append(slice(None))
@@ -109,7 +111,7 @@ def pointwise(dims: Shape, args: Args, *, front: bool, exact: bool) -> Selection
     shape, patterns = points[0].shape, [part for part in parts if not isinstance(part, np.ndarray)]
     counts = tuple(count * block for _, _, count, block in patterns)
     turned = tuple(steps[place] for place in range(len(parts)) if place not in at)
-    place = at[0] if at[-1] - at[0] == len(at) - 1 and not front else 0
+    place = 0 if front or apart else at[0]
     final = (*counts[:place], *shape, *counts[place:])
     flat = [part.ravel() for part in points]
     unique, inverse = _unique(flat, [dims[axis] for axis in at])
@@ -190,6 +192,12 @@ def _unique(lists: list[Array], dims: list[int]) -> tuple[Array, Array]:
     if not line.size:
         return np.empty((len(lists), 0), np.int64), inverse
     return np.stack(np.unravel_index(line, tuple(dims))), inverse
+
+
+def _are_apart(args: Args) -> bool:
+    """True if a slice or an ellipsis (of any number of axes) is between lists: NumPy puts their dimensions first."""
+    lists = [place for place, arg in enumerate(args) if not (arg is Ellipsis or isinstance(arg, slice))]
+    return lists != list(range(lists[0], lists[-1] + 1))
 
 
 def _split_masks(dims: Shape, args: Args) -> Args:

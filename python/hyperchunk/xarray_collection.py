@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import cached_property
+from typing import Any, TypeAlias
 
 import numpy as np
 from xarray import Variable as XarrayVariable
@@ -18,6 +19,19 @@ from hyperchunk.exceptions import InvalidError
 from hyperchunk.typing import Array
 from hyperchunk.xarray_engine import HyperchunkStore
 
+#: Units and calendar by number of a file.
+Units: TypeAlias = "dict[int, tuple[str | None, str | None]]"
+
+
+def _with_cftime(options: dict[str, Any]) -> dict[str, Any]:
+    """Returns options for decoding dates with cftime, under the name that this xarray has for it."""
+    try:
+        from xarray.coders import CFDatetimeCoder
+    except ImportError:  # before 2025.1
+        return {**options, "use_cftime": True}
+    rest = {name: value for name, value in options.items() if name != "use_cftime"}
+    return {**rest, "decode_times": CFDatetimeCoder(use_cftime=True)}
+
 
 class CollectionArray(BackendArray):
     """A variable of a collection, whose values are read on demand."""
@@ -32,7 +46,8 @@ class CollectionArray(BackendArray):
 
     def __getitem__(self, key: indexing.ExplicitIndexer) -> Array:
         support = indexing.IndexingSupport.OUTER
-        return indexing.explicit_indexing_adapter(key, self.shape, support, self._read)
+        found: Array = indexing.explicit_indexing_adapter(key, self.shape, support, self._read)
+        return found
 
     def _read(self, key: tuple[Any, ...]) -> Array:
         values = self.dataset[key]
@@ -46,13 +61,18 @@ class CollectionStore(HyperchunkStore):
     """A group of a collection as an xarray data store."""
 
     def __init__(
-        self, collection: Collection, group: str, phony_dims: str | None, decode_strings: bool, decode_times: bool
+        self,
+        collection: Collection,
+        group: str,
+        phony_dims: str | None,
+        decode_strings: bool,
+        decoding: dict[str, Any],
     ) -> None:
         file = collection.file(0)
         found = netcdf.Group(file, phony_dims=phony_dims).child(group)
         super().__init__(file, found, collection.filename, decode_strings)
         self.collection = collection
-        self._decode_times = decode_times
+        self._decoding = {name: value for name, value in decoding.items() if value is not None}
 
     def get_encoding(self) -> dict[str, object]:
         encoding = super().get_encoding()
@@ -67,35 +87,73 @@ class CollectionStore(HyperchunkStore):
         if dataset.axis is None and dataset.kept() is None:
             return made
         encoding = {**made.encoding, "original_shape": dataset.shape}
-        if dataset.units:
-            return XarrayVariable(made.dims, *self._times(dataset, made.attrs), encoding)
+        units = dataset.units or self._units_of_bounds.get(dataset.name, {})
+        if units:
+            inherited = None if dataset.units else self._units_of_bounds[dataset.name][-1]
+            return XarrayVariable(made.dims, *self._times(dataset, made.attrs, units, inherited), encoding)
         kept = dataset.kept()
         if kept is not None:
             return XarrayVariable(made.dims, kept, made.attrs, encoding)
         lazy = indexing.LazilyIndexedArray(CollectionArray(dataset, self.decode_strings))
         return XarrayVariable(made.dims, lazy, made.attrs, encoding)
 
-    def _times(self, dataset: CollectionDataset, attrs: dict[Any, Any]) -> tuple[Array, dict[Any, Any]]:
+    @cached_property
+    def _units_of_bounds(self) -> dict[str, Units]:
+        """Units and calendars of bounds without their own, which are those of their coordinate; the first file's has
+        the number -1.
+        """
+        found: dict[str, Units] = {}
+        for path, dataset in self.collection.items():
+            attrs = netcdf.attributes(dataset.first) if dataset.units else {}
+            for name in (attrs.get("bounds"), attrs.get("climatology")):
+                bounds = self.collection.get(f"{path.rpartition('/')[0]}/{name}") if name else None
+                if bounds is not None and "units" not in bounds.first.attrs:
+                    found[bounds.name] = {**dataset.units, -1: (attrs.get("units"), attrs.get("calendar"))}
+        return found
+
+    def _times(
+        self,
+        dataset: CollectionDataset,
+        attrs: dict[Any, Any],
+        units: Units,
+        inherited: tuple[str | None, str | None] | None,
+    ) -> tuple[Array, dict[Any, Any]]:
         """Decodes the times of files whose units differ; returns them with the other attributes."""
         values = dataset[:]
-        first = (attrs.get("units"), attrs.get("calendar"))
-        is_time = all("since" in str(units) for units, _ in (first, *dataset.units.values()))
-        if not is_time or not self._decode_times:
+        first = inherited or (attrs.get("units"), attrs.get("calendar"))
+        is_time = all("since" in str(unit) for unit, _ in (first, *units.values()))
+        if not is_time or not self._decoding.get("decode_times", True):
             raise InvalidError(
                 f"cannot join {dataset.name}: its units are {first[0]!r} in the first file and others in "
                 f"{len(dataset.units)} of {len(self.collection.files)} files"
                 + ("; open it with decode_times=True" if is_time else "")
             )
         rest = {name: value for name, value in attrs.items() if name not in ("units", "calendar")}
-        parts = []
-        for number, (start, end) in enumerate(dataset.spans()):
-            units, calendar = dataset.units.get(number, first)
-            coded = {**rest, "units": units, **({"calendar": calendar} if calendar else {})}
-            decoded = conventions.decode_cf_variable(dataset.name, XarrayVariable(("row",), values[start:end], coded))
-            parts.append(decoded.values)
-        for name in ("_FillValue", "missing_value"):
-            rest.pop(name, None)
-        return np.concatenate(parts), rest
+
+        def decoded(with_cftime: bool) -> list[Array]:
+            parts = []
+            for number, (start, end) in enumerate(dataset.spans()):
+                unit, calendar = units.get(number, first)
+                coded = {**rest, "units": unit, **({"calendar": calendar} if calendar else {})}
+                dims = [f"axis {axis}" for axis in range(values.ndim)]
+                rows = (slice(None),) * (dataset.axis or 0) + (slice(start, end),)
+                options = dict(self._decoding)
+                if with_cftime:
+                    options = _with_cftime(options)
+                part = conventions.decode_cf_variable(
+                    dataset.name, XarrayVariable(dims, values[rows], coded), **options
+                )
+                parts.append(part.values)
+            return parts
+
+        parts = decoded(with_cftime=False)
+        if len({part.dtype.kind for part in parts}) > 1:
+            # Dates of some files need cftime, so those of all have it.
+            parts = decoded(with_cftime=True)
+        if self._decoding.get("mask_and_scale", True):
+            for name in ("_FillValue", "missing_value"):
+                rest.pop(name, None)
+        return np.concatenate(parts, dataset.axis or 0), rest
 
     def close(self) -> None:
         """Leaves the collection open: other datasets may use it."""

@@ -227,7 +227,13 @@ class HyperchunkBackendEntrypoint(BackendEntrypoint):
         if collection is not None:
             from hyperchunk.xarray_collection import CollectionStore
 
-            joined = CollectionStore(collection, group or "/", phony_dims, decode_vlen_strings, decode_times)
+            decoding = {
+                "mask_and_scale": mask_and_scale,
+                "decode_times": decode_times,
+                "use_cftime": use_cftime,
+                "decode_timedelta": decode_timedelta,
+            }
+            joined = CollectionStore(collection, group or "/", phony_dims, decode_vlen_strings, decoding)
             return StoreBackendEntrypoint().open_dataset(
                 joined,
                 mask_and_scale=mask_and_scale,

@@ -31,13 +31,10 @@ pub(crate) struct Collection {
 fn how(concat: Option<&Bound<'_, PyAny>>, skip: bool) -> PyResult<CollectOptions> {
     let mut how = CollectOptions::default();
     how.skip = skip;
-    how.concat = match concat {
-        None => None,
-        Some(name) => Some(match name.extract::<String>() {
-            Ok(name) => Concat::Dimension(name),
-            Err(_) => Concat::FirstAxis,
-        }),
-    };
+    how.concat = concat.map(|name| match name.extract::<String>() {
+        Ok(name) => Concat::Dimension(name),
+        Err(_) => Concat::FirstAxis,
+    });
     Ok(how)
 }
 
@@ -174,7 +171,13 @@ impl Collection {
         #[pyo3(from_py_with = crate::paths::path)] path: PathBuf,
         overwrite: bool,
     ) -> PyResult<()> {
-        py.detach(|| output::write(&path, &self.lock().encode()?, overwrite)).map_err(|e| to_python(py, &e))
+        py.detach(|| output::write(&path, &self.lock().encode_for(&path)?, overwrite))
+            .map_err(|e| to_python(py, &e))
+    }
+
+    /// Digest of all but the names of the files.
+    fn digest(&self, py: Python<'_>) -> PyResult<String> {
+        py.detach(|| self.lock().digest()).map_err(|error| to_python(py, &error))
     }
 
     /// Encoded bytes of the collection.

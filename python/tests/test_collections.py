@@ -13,6 +13,7 @@ import h5py
 import hyperchunk
 import numpy as np
 import pytest
+from hyperchunk.collection import _shared
 from hyperchunk.exceptions import ChangedError, CorruptError, HyperchunkError, InvalidError, NotFoundError
 
 with warnings.catch_warnings():
@@ -258,6 +259,138 @@ def test_plain_hdf5_along_the_first_axis(tmp_path: Path) -> None:
     assert list(collection) == ["/heights/h", "/heights/xyz", "/track", "/version"]
 
 
+Fill = Callable[[netCDF4.Dataset], None]
+
+
+def product(folder: Path, *fills: Fill, name: str = "p{}.nc") -> list[Path]:
+    """A file with an unlimited dimension `time` for each function, which adds to it."""
+    paths = []
+    for number, fill in enumerate(fills):
+        paths.append(folder / name.format(number))
+        with netCDF4.Dataset(paths[-1], "w") as file:
+            file.createDimension("time", None)
+            fill(file)
+    return paths
+
+
+def variable(file: netCDF4.Dataset, name: str, values: Any, dims: tuple[str, ...] = ("time",), **attrs: Any) -> None:
+    made = file.createVariable(name, np.asarray(values).dtype, dims)
+    made.setncatts(attrs)
+    made[:] = values
+
+
+@pytest.mark.parametrize("lengths", [((3, 2), (2, 3)), ((3, 2), (3, 3)), ((2, 0), (1, 1)), ((0, 2), (3, 0))])
+def test_variables_shorter_than_their_dimension(tmp_path: Path, lengths: Any) -> None:
+    def fill(rows: tuple[int, int], number: int) -> Fill:
+        def make(file: netCDF4.Dataset) -> None:
+            for name, length in zip("vw", rows, strict=True):
+                variable(file, name, np.arange(length, dtype="i4") + 10 * number)
+            file.createVariable("text", str, ("time",))[: rows[0]] = np.array(["t"] * rows[0], object)
+
+        return make
+
+    paths = product(tmp_path, *(fill(rows, number) for number, rows in enumerate(lengths)))
+    with xr.open_dataset(hyperchunk.open_collection(paths), engine="hyperchunk") as found:
+        expected = expected_of(paths)
+        np.testing.assert_array_equal(found["v"], expected["v"])
+        np.testing.assert_array_equal(found["w"], expected["w"])
+        assert list(found["text"].values) == list(expected["text"].values)
+        np.testing.assert_array_equal(found["w"][::-2], expected["w"][::-2])
+
+
+def test_bounds_have_the_units_of_their_times(tmp_path: Path) -> None:
+    def fill(day: int) -> Fill:
+        def make(file: netCDF4.Dataset) -> None:
+            file.createDimension("nv", 2)
+            variable(file, "time", [0.0, 1.0], units=f"days since 2000-01-0{day}", bounds="time_bnds")
+            variable(file, "time_bnds", [[0.0, 1.0], [1.0, 2.0]], ("time", "nv"))
+
+        return make
+
+    paths = product(tmp_path, fill(1), fill(5))
+    with xr.open_dataset(hyperchunk.open_collection(paths), engine="hyperchunk") as found:
+        expected = expected_of(paths)
+        np.testing.assert_array_equal(found["time_bnds"].values, expected["time_bnds"].values)
+        np.testing.assert_array_equal(found["time"].values, expected["time"].values)
+
+
+@pytest.mark.filterwarnings("ignore:Unable to decode time axis", "ignore:Usage of 'use_cftime'")
+@pytest.mark.parametrize("options", [{}, {"use_cftime": True}, {"mask_and_scale": False}])
+def test_dates_that_need_cftime(tmp_path: Path, options: dict[str, Any]) -> None:
+    def fill(units: str) -> Fill:
+        return lambda file: variable(file, "time", [0.0, 1.0, 2.0], units=units)
+
+    paths = product(tmp_path, fill("days since 2000-02-27"), fill("days since 0001-01-01"))
+    with xr.open_dataset(hyperchunk.open_collection(paths), engine="hyperchunk", **options) as found:
+        dates = [str(value) for value in found["time"].values]
+    assert dates[0] == "2000-02-27 00:00:00"
+    assert dates[3] == "0001-01-01 00:00:00"
+
+
+@pytest.mark.parametrize("name", ["flag_meanings", "valid_range", "valid_min", "coordinates", "positive"])
+def test_attributes_that_change_the_meaning_are_compared(tmp_path: Path, name: str) -> None:
+    def fill(value: Any) -> Fill:
+        return lambda file: variable(file, "v", np.arange(2), **{name: value})
+
+    values = ([0, 5], [0, 9]) if name == "valid_range" else (1, 2) if name == "valid_min" else ("a b", "b a")
+    with pytest.raises(InvalidError, match=f"its attribute {name} is"):
+        hyperchunk.open_collection(product(tmp_path, *(fill(value) for value in values)))
+
+
+def test_a_dataset_with_the_dimension_twice(tmp_path: Path) -> None:
+    def fill(file: netCDF4.Dataset) -> None:
+        variable(file, "v", np.zeros((3, 3)), ("time", "time"))
+
+    with pytest.raises(InvalidError, match="two axes"):
+        hyperchunk.open_collection(product(tmp_path, fill, fill))
+
+
+@pytest.mark.parametrize("key", [[0.5, 1.7], ["1", "2"], True, np.array([2**64 - 1], "u8"), None, [99], 99])
+def test_indices_that_are_refused(granules: list[Path], key: Any) -> None:
+    with pytest.raises((IndexError, InvalidError)):
+        hyperchunk.open_collection(granules)["t"][key]
+
+
+def test_other_spellings_of_a_file(granules: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(granules[0].parent)
+    collection = hyperchunk.open_collection(["g0.nc"])
+    assert collection.append(["./g0.nc", granules[0], "../day/g0.nc"]) == 0
+    assert collection.append(["g1.nc", "g1.nc"]) == 1
+    assert collection.files == tuple(str(path) for path in granules[:2])
+
+
+def test_a_pickled_collection_is_the_same_or_an_error(granules: list[Path], tmp_path: Path) -> None:
+    saved = tmp_path / "all.hcx"
+    collection = hyperchunk.open_collection(granules[:1])
+    collection.save(saved)
+    first = pickle.dumps(collection)
+    assert pickle.loads(first)["t"].shape == (3, 5, 4)
+    collection.append(granules)
+    assert pickle.loads(pickle.dumps(collection))["t"].shape == (15, 5, 4)
+    collection.save(saved, overwrite=True)
+    assert pickle.loads(pickle.dumps(collection))["t"].shape == (15, 5, 4)
+    _shared.clear()  # as in a process that has not opened it
+    with pytest.raises(ChangedError, match=r"all\.hcx"):
+        pickle.loads(first)
+
+
+def test_folders_are_moved_with_their_files(
+    granules: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    collection = hyperchunk.open_collection("day/g?.nc")
+    collection.save("day/all.hcx")
+    expected = collection["t"][:]
+    monkeypatch.chdir("/")
+    np.testing.assert_array_equal(collection["t"][:], expected)
+    np.testing.assert_array_equal(hyperchunk.open_collection(tmp_path / "day/all.hcx")["t"][:], expected)
+    # A renamed folder keeps the times of its files.
+    (tmp_path / "day").rename(tmp_path / "days")
+    moved = hyperchunk.open_collection(tmp_path / "days/all.hcx")
+    assert moved.files[0] == str(tmp_path / "days/g0.nc")
+    np.testing.assert_array_equal(moved["t"][:], expected)
+
+
 def test_progress(granules: list[Path]) -> None:
     calls: list[tuple[int, int]] = []
     hyperchunk.open_collection(granules, progress=lambda done, total: calls.append((done, total)))
@@ -288,3 +421,30 @@ def test_virtual_datasets_for_h5py(granules: list[Path], tmp_path: Path) -> None
         xr.testing.assert_identical(found.load(), expected)
     with pytest.raises(FileExistsError):
         hyperchunk.open_collection(granules).to_virtual(made)
+
+
+def test_virtual_datasets_replace_no_file_of_the_collection(granules: list[Path]) -> None:
+    collection = hyperchunk.open_collection(granules)
+    with pytest.raises(InvalidError, match="it is a file of the collection"):
+        collection.to_virtual(granules[1], overwrite=True)
+    assert collection["t"][:].shape == (15, 5, 4)
+
+
+def test_virtual_datasets_of_odd_names_and_unnamed_axes(tmp_path: Path) -> None:
+    def fill(number: int) -> Fill:
+        def make(file: netCDF4.Dataset) -> None:
+            file.createDimension("x", 2)
+            variable(file, "time", [float(number)])
+            variable(file, "v", [[number, number]], ("time", "x"))
+
+        return make
+
+    paths = [product(tmp_path, fill(number), name=name)[0] for number, name in enumerate(["a.nc", "b%%b.nc", "c%b.nc"])]
+    made = tmp_path / "all.h5"
+    hyperchunk.open_collection(paths).to_virtual(made)
+    with h5py.File(made) as file:
+        assert file["v"][:, 0].tolist() == [0, 1, 2]
+    for engine in ("netcdf4", "h5netcdf", "hyperchunk"):
+        with xr.open_dataset(made, engine=engine) as found:
+            assert found["v"].dims == ("time", "x")
+            assert found["v"].values.tolist() == [[0, 0], [1, 1], [2, 2]]

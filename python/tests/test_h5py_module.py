@@ -175,3 +175,32 @@ with Mine("b.h5", "w") as file:
     print(type(file).__name__, file.mode)
 """
     assert run("-c", code, folder=tmp_path).stdout == "<Closed HDF5 dataset> 1\nMine r+\n"
+
+
+def test_swmr_writer_is_followed_by_h5py(tmp_path: Path) -> None:
+    code = """
+import subprocess, sys
+import hyperchunk.h5py as h5py
+file = h5py.File("a.h5", "w", libver="latest")
+data = file.create_dataset("x", (0,), "i4", maxshape=(None,), chunks=(4,))
+file.swmr_mode = True
+follower = '''
+import sys, h5py
+data = h5py.File("a.h5", "r", swmr=True)["x"]
+for _ in sys.stdin:
+    data.refresh()
+    print(data.shape[0], data[:].sum(), flush=True)
+'''
+pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+with subprocess.Popen([sys.executable, "-c", follower], **pipes) as reader:
+    for rows in (3, 8, 21):
+        data.resize((rows,))
+        data[:] = 1
+        data.flush()
+        reader.stdin.write("\\n")
+        reader.stdin.flush()
+        print(reader.stdout.readline().strip())
+    reader.stdin.close()
+file.close()
+"""
+    assert run("-c", code, folder=tmp_path).stdout == "3 3\n8 8\n21 21\n"

@@ -152,6 +152,17 @@ def test_an_index_is_numpys(
     check(ours[f"{shape} contiguous"][index], h5)
 
 
+def test_an_ellipsis_of_no_axes_separates_lists(tmp_path: Path) -> None:
+    data = np.arange(360).reshape(4, 5, 3, 6)
+    mask = np.zeros((5, 3), bool)
+    mask[4, 0] = True
+    with hyperchunk.create(tmp_path / "a.h5") as file:
+        file["x"] = data
+    with hyperchunk.open(tmp_path / "a.h5") as file:
+        for index in (np.s_[:, mask, ..., [[0], [0]]], np.s_[:, [1, 2], ..., 1, [0, 1]], np.s_[..., [1, 2], [0, 1]]):
+            np.testing.assert_array_equal(file["x"][index], data[index])
+
+
 @RUN
 @given(indices(way="oindex"))
 def test_oindex_combines_each_with_each(

@@ -127,7 +127,8 @@ def test_many_datasets_cost_linear_time(tmp_path: Path) -> None:
                 file.create_dataset(f"group{number % 100}/data{number}", data=number)
         with path.open("r+b") as damaged:
             damaged.truncate(path.stat().st_size - 8)
-        used.append(seconds(path))
+        # The shortest of three: others may use the processor, too.
+        used.append(min(seconds(path) for _ in range(3)))
         with h5py.File(path.with_suffix(".good")) as file:
             assert sum(len(group) for name, group in file.items() if name != "lost+found") > count * 0.9
     # 8 times the objects.

@@ -90,7 +90,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         false => Collection::collect(&names, &options, &how, &progress)?,
     };
     drop(counter);
-    let bytes = collection.encode()?;
+    let bytes = collection.encode_for(&arguments.output)?;
     output::write(&arguments.output, &bytes, arguments.overwrite || arguments.append)?;
     for skipped in collection.skipped() {
         crate::print_message(&format!("warning: left out {}: {}", skipped.name, skipped.reason));

@@ -62,7 +62,7 @@ class FileID(h5g.GroupID):
         """Returns ``ACC_RDONLY``, or ``ACC_RDWR`` for a file that is written."""
         self._hc  # noqa: B018 - raises an error if the file is closed
         if self._handle.session.writes:
-            return ACC_RDWR
+            return ACC_RDWR | (ACC_SWMR_WRITE if self._hc.swmr_mode else 0)
         return ACC_RDONLY | (ACC_SWMR_READ if self._hc.swmr_mode else 0)
 
     def get_filesize(self) -> int:
@@ -125,11 +125,10 @@ class FileID(h5g.GroupID):
         """Raises an error: free space is not counted."""
         raise UnsupportedError("h5f.FileID.get_freespace: free space is not counted")
 
-    def start_swmr_write(self) -> NoReturn:
-        """Raises an error: files are not written in SWMR mode."""
-        raise UnsupportedError(
-            "h5f.FileID.start_swmr_write: flush() commits; readers open the file again or refresh() to see it"
-        )
+    def start_swmr_write(self) -> None:
+        """Begins to write in SWMR mode: readers see what is flushed after their refresh."""
+        self._handle.session.flush()
+        self._hc.swmr_mode = True
 
 
 def _encoded(name: Any) -> Any:

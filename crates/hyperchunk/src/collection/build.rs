@@ -1,6 +1,6 @@
 //! Building of a collection: all files side by side, each in the round trips that its structure forces.
 
-use super::layout::{Concat, DatasetLayout, FileLayout, describe};
+use super::layout::{Concat, DatasetLayout, FileLayout, describe, dimension_length};
 use super::predicted::{PredictedSource, Prediction};
 use super::{Collection, CollectionFile, CollectionVariable, SkippedFile};
 use crate::index::{Identity, Index, IndexOption, Tables};
@@ -10,12 +10,12 @@ use crate::{Dataset, Error, ErrorKind, File, OpenOptions, Result};
 use bytes::Bytes;
 use hyperchunk_format::model::Name;
 use hyperchunk_format::select::Selection;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Maximum number of files that are read side by side over a network.
-const MAX_FILES_AT_ONCE: usize = 64;
+const MAX_FILES_AT_ONCE: usize = 32;
 /// Maximum size in bytes of the values of one coordinate in one file.
 const MAX_COORDINATE_BYTES: usize = 256 << 20;
 
@@ -51,6 +51,7 @@ impl Collection {
         how: &CollectOptions,
         progress: &(dyn Fn(usize) + Sync),
     ) -> Result<Self> {
+        let names: Vec<String> = names.iter().map(|name| absolute(name)).collect::<Result<_>>()?;
         let (first_name, others) =
             names.split_first().ok_or_else(|| Error::invalid("cannot make a collection of no files"))?;
         let (first, prediction) = member(first_name, options, &Arc::default())?;
@@ -60,13 +61,15 @@ impl Collection {
             Some(concat) => concat.clone(),
             None => Concat::choose(&first.layout).map_err(|error| error.file(first_name))?,
         };
+        let described = first.layout.iter().map(|(path, dataset)| variable(path, dataset, &concat));
         let variables: Vec<CollectionVariable> =
-            first.layout.iter().map(|(path, dataset)| variable(path, dataset, &concat)).collect();
+            described.collect::<Result<_>>().map_err(|error| error.file(first_name))?;
         if variables.iter().all(|variable| variable.axis.is_none()) {
             let message = format!("cannot join the files: the first one has no dimension {concat}");
             return Err(Error::invalid(message).file(first_name));
         }
         let mut collection = Self::empty(concat, variables);
+        collection.check(&first, &first).map_err(|error| error.file(first_name))?;
         collection.push(&first, &first.layout);
         let found = collection.members(others, options, how, &first, (&prediction, 1), progress)?;
         for (name, member) in others.iter().zip(found) {
@@ -87,8 +90,9 @@ impl Collection {
         how: &CollectOptions,
         progress: &(dyn Fn(usize) + Sync),
     ) -> Result<usize> {
-        let new: Vec<String> =
-            names.iter().filter(|name| !self.files.iter().any(|file| file.name == **name)).cloned().collect();
+        let mut known: HashSet<String> = self.files.iter().map(|file| real(&file.name)).collect();
+        let new = names.iter().filter(|name| known.insert(real(name))).map(|name| absolute(name));
+        let new: Vec<String> = new.collect::<Result<_>>()?;
         let file = self.open(0, options)?;
         let layout = describe(&file)?;
         let values = coordinate_values(&file, &layout)?;
@@ -160,6 +164,12 @@ impl Collection {
             if let Some(reason) = own.difference(dataset, axis) {
                 return differs(path, &reason);
             }
+            let kept = own.has_kept_values().then_some(axis).flatten();
+            if kept
+                .is_some_and(|axis| own.dims.get(axis) != Some(&dimension_length(&member.layout, own, axis)))
+            {
+                return differs(path, "it is shorter than its dimension");
+            }
             if axis.is_none() && member.values.get(path) != first.values.get(path) {
                 return differs(path, "its values are not those of the first file");
             }
@@ -183,7 +193,7 @@ impl Collection {
         for variable in &mut self.variables {
             let dataset = member.layout.get(&variable.path);
             if let Some(axis) = variable.axis {
-                let length = dataset.and_then(|dataset| dataset.dims.get(axis)).copied().unwrap_or(0);
+                let length = dataset.map_or(0, |dataset| dimension_length(&member.layout, dataset, axis));
                 variable.lengths.push(length);
             }
             if let Some(values) = member.values.get(&variable.path)
@@ -202,14 +212,31 @@ impl Collection {
     }
 }
 
-fn variable(path: &[u8], dataset: &DatasetLayout, concat: &Concat) -> CollectionVariable {
-    CollectionVariable {
+fn variable(path: &[u8], dataset: &DatasetLayout, concat: &Concat) -> Result<CollectionVariable> {
+    let axis = concat.axis(dataset).map_err(|error| error.object(Name::from(path)))?;
+    Ok(CollectionVariable {
         path: path.to_vec(),
-        axis: concat.axis(dataset),
+        axis,
         lengths: Vec::new(),
         values: None,
         units: BTreeMap::new(),
-    }
+    })
+}
+
+/// Makes the name of a local file absolute.
+fn absolute(name: &str) -> Result<String> {
+    let Some(path) = io::local_path(name) else { return Ok(name.to_owned()) };
+    let path = std::path::absolute(&path)
+        .map_err(|error| Error::new(ErrorKind::Io, format!("cannot find its folder: {error}")).file(name))?;
+    path.into_os_string()
+        .into_string()
+        .map_err(|path| Error::unsupported("cannot join a file whose name is not UTF-8").file(path.display()))
+}
+
+/// Returns what two names of one file share: the path without links, or the URL.
+fn real(name: &str) -> String {
+    let path = io::local_path(name).and_then(|path| std::fs::canonicalize(path).ok());
+    path.map_or_else(|| name.to_owned(), |path| path.to_string_lossy().into_owned())
 }
 
 /// Reads one file.
@@ -244,7 +271,7 @@ fn member(
         .ok_or_else(|| file.name(Error::invalid("the version of this file cannot be told")))?;
     let layout = describe(&file)?;
     let values = coordinate_values(&file, &layout)?;
-    let prediction = predicted.map(|source| source.prediction()).unwrap_or_default();
+    let prediction = predicted.map(|source| source.finish()).unwrap_or_default();
     let file = CollectionFile { name: name.to_owned(), identity };
     Ok((CollectedFile { file, index, values, layout }, prediction))
 }

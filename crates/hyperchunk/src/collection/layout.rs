@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use std::collections::{BTreeMap, HashMap};
 
 /// Attributes that change what stored values mean.
-const CODING: [&str; 8] = [
+const CODING: [&str; 19] = [
     "_FillValue",
     "missing_value",
     "scale_factor",
@@ -17,7 +17,18 @@ const CODING: [&str; 8] = [
     "_Unsigned",
     "units",
     "calendar",
+    "valid_range",
+    "valid_min",
+    "valid_max",
     "flag_values",
+    "flag_masks",
+    "flag_meanings",
+    "positive",
+    "standard_name",
+    "coordinates",
+    "grid_mapping",
+    "formula_terms",
+    "dtype",
 ];
 /// Start of the attribute NAME of a netCDF dimension without values.
 const NOT_A_VARIABLE: &[u8] = b"This is a netCDF dimension but not a netCDF variable";
@@ -49,15 +60,25 @@ pub enum Concat {
 
 impl Concat {
     /// Returns the axis of a dataset along which files are joined.
-    pub(super) fn axis(&self, dataset: &DatasetLayout) -> Option<usize> {
+    ///
+    /// # Errors
+    /// Invalid if there are two.
+    pub(super) fn axis(&self, dataset: &DatasetLayout) -> Result<Option<usize>> {
         let Self::Dimension(name) = self else {
-            return (!dataset.dims.is_empty()).then_some(0);
+            return Ok((!dataset.dims.is_empty()).then_some(0));
         };
         let is_named = |path: &Vec<u8>| match name.starts_with('/') {
             true => path == name.as_bytes(),
             false => path.rsplit(|byte| *byte == b'/').next() == Some(name.as_bytes()),
         };
-        dataset.scales.iter().position(|scale| scale.as_ref().is_some_and(is_named))
+        let named = |(_, scale): &(usize, &Option<Vec<u8>>)| scale.as_ref().is_some_and(is_named);
+        let mut axes = dataset.scales.iter().enumerate().filter(named).map(|(axis, _)| axis);
+        match (axes.next(), axes.next()) {
+            (Some(_), Some(_)) => {
+                Err(Error::invalid(format!("cannot join two axes of a dataset along {name}")))
+            }
+            (first, _) => Ok(first),
+        }
     }
 
     /// Chooses the only unlimited dimension of a file.
@@ -95,6 +116,18 @@ impl Concat {
         };
         Err(Error::invalid(message))
     }
+}
+
+/// Returns the length of the dimension of a dataset's axis: of the longest dataset with that dimension scale. A variable
+/// may have fewer rows than its unlimited dimension; the others are fill values.
+pub(super) fn dimension_length(layout: &FileLayout, dataset: &DatasetLayout, axis: usize) -> u64 {
+    let own = dataset.dims.get(axis).copied().unwrap_or(0);
+    let Some(scale) = dataset.scales.get(axis).and_then(Option::as_ref) else { return own };
+    let lengths = layout.values().flat_map(|other| {
+        let named = other.scales.iter().zip(&other.dims).filter(|(name, _)| name.as_ref() == Some(scale));
+        named.map(|(_, length)| *length)
+    });
+    lengths.fold(own, u64::max)
 }
 
 /// Describes the datasets of a file.

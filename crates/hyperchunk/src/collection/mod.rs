@@ -14,8 +14,10 @@ use crate::index::{Identity, Index, IndexOption};
 use crate::io;
 use crate::{Error, ErrorKind, File, Limits, OpenOptions, Result};
 use bytes::Bytes;
+use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::{Component, Path};
 use std::sync::Arc;
 
 /// Suffix of a collection's file.
@@ -87,7 +89,13 @@ impl Member {
             return Err(Error::corrupt(message).file(&self.file.name));
         }
         let options = OpenOptions { index: IndexOption::Given(Arc::new(index)), ..options.clone() };
-        File::open_url(&self.file.name, &options)
+        File::open_url(&self.file.name, &options).map_err(|error| match error.kind() {
+            ErrorKind::Changed => {
+                let message = "the file is not the version that was collected: collect it again";
+                Error::new(ErrorKind::Changed, message).file(&self.file.name)
+            }
+            _ => error,
+        })
     }
 }
 
@@ -104,18 +112,12 @@ impl Collection {
     pub fn open_url(name: &str, options: &OpenOptions) -> Result<Self> {
         let source = io::open(name, &options.remote).map_err(|error| error.file(name))?;
         let bytes = format::COLLECTION.read(&*source).map_err(|error| error.file(name))?;
-        let collection = Self::parse(bytes.into(), &options.limits).map_err(|error| error.file(name))?;
-        let is_local = |file: &&CollectionFile| io::local_path(&file.name).is_some();
-        match collection.files.iter().find(is_local).filter(|_| source.remote().is_some()) {
-            Some(file) => {
-                let message = format!(
-                    "a collection over a network names the local file {}: expected URLs; download the collection to use it",
-                    file.name
-                );
-                Err(Error::new(ErrorKind::Refused, message).file(name))
-            }
-            None => Ok(collection),
+        let mut collection = Self::parse(bytes.into(), &options.limits).map_err(|error| error.file(name))?;
+        let is_remote = source.remote().is_some();
+        for file in &mut collection.files {
+            file.name = resolved(&file.name, name, is_remote).map_err(|error| error.file(name))?;
         }
+        Ok(collection)
     }
 
     /// Returns the axis along which the files are joined.
@@ -181,6 +183,63 @@ impl Collection {
     pub fn encode(&self) -> Result<Vec<u8>> {
         format::encode(self)
     }
+
+    /// Encodes it for a file at `path`: files in its folder, or below it, have names relative to it.
+    ///
+    /// # Errors
+    /// As [`Collection::encode`]; Io if the folder cannot be found.
+    pub fn encode_for(&self, path: &Path) -> Result<Vec<u8>> {
+        let absolute = std::path::absolute(path).map_err(|error| {
+            Error::new(ErrorKind::Io, format!("cannot find its folder: {error}")).file(path.display())
+        })?;
+        let folder = absolute.parent().unwrap_or(&absolute);
+        let mut moved = self.clone();
+        for file in &mut moved.files {
+            let local = io::local_path(&file.name);
+            let below = local.as_deref().and_then(|local| local.strip_prefix(folder).ok());
+            if let Some(below) = below.and_then(Path::to_str) {
+                file.name = below.to_owned();
+            }
+        }
+        moved.encode()
+    }
+
+    /// Returns a digest of all but the names of its files: equal for equal collections.
+    ///
+    /// # Errors
+    /// As [`Collection::encode`].
+    pub fn digest(&self) -> Result<String> {
+        let mut nameless = self.clone();
+        nameless.files.iter_mut().for_each(|file| file.name.clear());
+        let digest = Sha256::digest(nameless.encode()?);
+        Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+}
+
+/// Returns the path or URL that a name in a collection stands for: relative ones count from the collection.
+fn resolved(name: &str, collection: &str, is_remote: bool) -> Result<String> {
+    let Some(path) = io::local_path(name) else { return Ok(name.to_owned()) };
+    let is_below = path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+    if is_remote {
+        let address = collection.split(['?', '#']).next().unwrap_or_default();
+        return match address.rsplit_once('/').filter(|_| is_below) {
+            Some((folder, _)) => Ok(format!("{folder}/{name}")),
+            None => {
+                let message = format!(
+                    "a collection over a network names the local file {name}: expected URLs; download the collection to use it"
+                );
+                Err(Error::new(ErrorKind::Refused, message))
+            }
+        };
+    }
+    if path.is_absolute() {
+        return Ok(name.to_owned());
+    }
+    let own = io::local_path(collection).unwrap_or_default();
+    let own = std::path::absolute(&own)
+        .map_err(|error| Error::new(ErrorKind::Io, format!("cannot find its folder: {error}")))?;
+    let joined = own.parent().unwrap_or(&own).join(path);
+    joined.into_os_string().into_string().map_err(|_| Error::unsupported("its folder's name is not UTF-8"))
 }
 
 impl fmt::Display for Concat {

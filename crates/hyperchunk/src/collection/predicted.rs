@@ -10,11 +10,12 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// Maximum number of predicted bytes of a file.
-const MAX_PREDICTED_BYTES: u64 = 1 << 20;
+/// Maximum number of bytes of a file that are predicted without having been read of the one before.
+const MAX_UNNEEDED_BYTES: u64 = 1 << 20;
 /// Predicted ranges begin so much earlier, and end so much later: compressed chunks vary in size.
 const SLACK_BYTES: u64 = 4 << 10;
-/// Maximum gap in bytes between predicted ranges that are requested together.
+/// Maximum gap in bytes between ranges that are requested together. For predicted ones it is halved, down to the
+/// slack, until there are few enough unneeded bytes.
 const MAX_GAP_BYTES: u64 = 64 << 10;
 /// Prediction ends if fewer than half of this many files needed what was predicted.
 const TRIED_FILES: u32 = 8;
@@ -30,11 +31,20 @@ pub(super) struct Prediction {
 impl Prediction {
     /// Predicts from the ranges that were read of one file.
     fn new(read: Vec<Range<u64>>) -> Self {
-        let with_slack = merge_ranges(read)
+        let bytes = |ranges: &[Range<u64>]| ranges.iter().map(|range| range.end - range.start).sum::<u64>();
+        let read = merge_ranges(read);
+        let most = bytes(&read).saturating_add(MAX_UNNEEDED_BYTES);
+        let with_slack = read
             .into_iter()
             .map(|range| range.start.saturating_sub(SLACK_BYTES)..range.end.saturating_add(SLACK_BYTES));
-        let mut ranges = joined_within(with_slack, MAX_GAP_BYTES, MAX_PREDICTED_BYTES);
-        let mut left = MAX_PREDICTED_BYTES;
+        let with_slack = merge_ranges(with_slack.collect());
+        let gaps = std::iter::successors(Some(MAX_GAP_BYTES), |gap| Some(gap / 2));
+        let joined = gaps
+            .take_while(|gap| *gap >= SLACK_BYTES)
+            .map(|gap| joined_within(with_slack.iter().cloned(), gap, u64::MAX))
+            .find(|ranges| bytes(ranges) <= most);
+        let mut ranges = joined.unwrap_or(with_slack);
+        let mut left = most;
         ranges.retain(|range| {
             let length = range.end - range.start;
             let fits = length <= left;
@@ -75,6 +85,8 @@ struct State {
     kept: Vec<(u64, Bytes)>,
     /// Ranges that were read.
     read: Vec<Range<u64>>,
+    /// Whether predicted ranges were fetched, and whether a later read needed one.
+    was_predicted: bool,
     was_useful: bool,
 }
 
@@ -112,18 +124,14 @@ impl PredictedSource {
         Self { inner, prediction: Arc::clone(prediction), state: Mutex::new(state) }
     }
 
-    /// Returns a prediction for the next file.
-    pub(super) fn prediction(&self) -> Prediction {
-        Prediction::new(self.state().read.clone())
-    }
-
-    /// Counts a file of which something was read that had been predicted.
-    fn count_useful(&self, range: &Range<u64>) {
-        let mut state = self.state();
-        let head = state.kept.first().map_or(0, |(_, bytes)| bytes.len() as u64);
-        if range.end > head && !std::mem::replace(&mut state.was_useful, true) {
-            self.prediction.useful.fetch_add(1, Ordering::Relaxed);
+    /// Counts the file, which was read, and returns a prediction for the next one.
+    pub(super) fn finish(&self) -> Prediction {
+        let state = self.state();
+        if state.was_predicted {
+            self.prediction.tried.fetch_add(1, Ordering::Relaxed);
+            self.prediction.useful.fetch_add(u32::from(state.was_useful), Ordering::Relaxed);
         }
+        Prediction::new(state.read.clone())
     }
 
     fn land_kept(&self, number: usize, range: &Range<u64>, land: &mut Land<'_>) -> Result<()> {
@@ -189,13 +197,12 @@ impl Remote for PredictedSource {
             })?;
             let missing: Vec<usize> = missing.into_iter().map(|(number, _)| number).collect();
             return all().filter(|(number, _)| !missing.contains(number)).try_for_each(|(number, range)| {
-                self.count_useful(range);
+                self.state().was_useful |= range.end > remote.head().len() as u64;
                 self.land_kept(number, range, land)
             });
         }
-        self.prediction.tried.fetch_add(1, Ordering::Relaxed);
+        self.state().was_predicted = true;
         let wanted = merge_ranges(predicted.into_iter().chain(asked).collect());
-        let wanted = joined_within(wanted, MAX_GAP_BYTES, u64::MAX);
         let mut fetched: Vec<(u64, Bytes)> = Vec::new();
         remote.fetch(&wanted, &mut |number, bytes| {
             fetched.extend(wanted.get(number).map(|range| (range.start, bytes)));
@@ -203,7 +210,7 @@ impl Remote for PredictedSource {
         })?;
         {
             let mut state = self.state();
-            fetched.extend(state.kept.drain(..));
+            fetched.append(&mut state.kept);
             state.kept = joined(fetched);
         }
         all().try_for_each(|(number, range)| self.land_kept(number, range, land))
@@ -255,11 +262,21 @@ mod tests {
 
     #[test]
     fn predictions_are_bounded() {
-        let check = |read: &[Range<u64>], expected: &[Range<u64>]| {
-            assert_eq!(Prediction::new(read.to_vec()).ranges(16 << 10, 1 << 40), expected);
+        let check = |read: &[Range<u64>], expected: &[(u64, u64)]| {
+            let predicted = Prediction::new(read.to_vec()).ranges(16 << 10, 1 << 40);
+            let found: Vec<(u64, u64)> = predicted.iter().map(|range| (range.start, range.end)).collect();
+            assert_eq!(found, expected);
         };
-        check(&[0..100, 20_000..21_000], &[(16 << 10)..25_096]);
-        check(&[1 << 20..2 << 20, 5 << 20..(5 << 20) + 10], &[(5 << 20) - 4096..(5 << 20) + 10 + 4096]);
+        check(&[0..100, 20_000..21_000], &[(16 << 10, 25_096)]);
+        // 2 MiB were needed, so that many may be predicted, and 1 MiB more.
+        check(
+            &[1 << 20..3 << 20, (3 << 20) + 50_000..(3 << 20) + 50_010],
+            &[((1 << 20) - 4096, (3 << 20) + 54_106)],
+        );
+        // Gaps of 40,000 bytes are too much for a hundred small ranges.
+        let small: Vec<Range<u64>> =
+            (1..100_u64).map(|number| number * 40_000..number * 40_000 + 100).collect();
+        assert_eq!(Prediction::new(small).ranges.len(), 99);
         check(&[], &[]);
     }
 }

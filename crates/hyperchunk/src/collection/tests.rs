@@ -79,7 +79,7 @@ fn sealed(head: &[u8], sections: &[Vec<u8>]) -> Bytes {
 fn forged_collections_are_errors_or_whole() {
     let mut collection = sample();
     collection.indexes = vec![Bytes::new(); 3];
-    let [files, variables] = [super::format::files(&collection), super::format::variables(&collection)];
+    let [files, variables] = [format::files(&collection), format::variables(&collection)];
     let values = [vec![1, 2, 3], vec![7; 302]];
     let mut dice = 1_u64;
     let mut roll = |sides: usize| {

@@ -4,6 +4,7 @@ use super::zarr::number;
 use crate::{Dataset, Object, Result};
 use hyperchunk_format::model::{Attribute, Class, Dataspace, LinkTarget, ReferenceKind};
 use serde_json::{Map, Value, json};
+use std::collections::HashMap;
 
 /// Attributes of HDF5's and netCDF's internal bookkeeping.
 const HIDDEN: [&[u8]; 9] = [
@@ -28,23 +29,21 @@ pub(super) fn group(object: &Object) -> Result<Value> {
 /// Names for unnamed axes: axes of equal length in a group share one, as in netCDF-C and h5netcdf.
 #[derive(Default)]
 pub(super) struct UnnamedAxes {
-    group: String,
-    known: Vec<(u64, String)>,
+    /// Lengths and names, by group.
+    known: HashMap<String, Vec<(u64, String)>>,
 }
 
 impl UnnamedAxes {
     /// Returns the name of an axis of a dataset whose other axes have the names `taken`.
     fn name(&mut self, path: &str, length: u64, taken: &[String]) -> String {
         let group = path.rsplit_once('/').map_or("", |(group, _)| group);
-        if self.group != group {
-            *self = Self { group: group.to_owned(), known: Vec::new() };
-        }
-        let known = self.known.iter().find(|(known, name)| *known == length && !taken.contains(name));
-        if let Some((_, name)) = known {
+        let known = self.known.entry(group.to_owned()).or_default();
+        let found = known.iter().find(|(known, name)| *known == length && !taken.contains(name));
+        if let Some((_, name)) = found {
             return name.clone();
         }
-        let name = format!("phony_dim_{}", self.known.len());
-        self.known.push((length, name.clone()));
+        let name = format!("phony_dim_{}", known.len());
+        known.push((length, name.clone()));
         name
     }
 }
@@ -166,4 +165,19 @@ fn name_of(object: &Object, address: u64) -> Result<Option<String>> {
         }
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_a_group_go_on_after_its_subgroups() {
+        let mut axes = UnnamedAxes::default();
+        assert_eq!(axes.name("/a/first", 3, &[]), "phony_dim_0");
+        assert_eq!(axes.name("/a/inner/x", 7, &[]), "phony_dim_0");
+        assert_eq!(axes.name("/a/last", 5, &[]), "phony_dim_1");
+        assert_eq!(axes.name("/a/last", 3, &[]), "phony_dim_0");
+        assert_eq!(axes.name("/a/square", 3, &["phony_dim_0".into()]), "phony_dim_2");
+    }
 }

@@ -319,7 +319,7 @@ impl Rebuilding {
         self.loss(number, name, format_args!("{count} became null: no {} in the new file", named.join(", ")));
     }
 
-    /// Copies what is whole of an item's data.
+    /// Copies the undamaged data of an item.
     fn copy(
         &self,
         writer: &Writer,

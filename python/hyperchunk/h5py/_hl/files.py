@@ -225,7 +225,7 @@ class File(Group):
 
     @property
     def swmr_mode(self) -> bool:
-        """True if the file was opened in SWMR mode. Setting it is an error: see :meth:`flush`."""
+        """True in SWMR mode. Set it to True after the datasets are made: readers then see what is flushed."""
         return bool(self._hc.swmr_mode)
 
     @swmr_mode.setter

@@ -2,7 +2,7 @@
 //!
 //! A collection has at least 4 KiB. If each session made one for its strings, a file would grow by that in each. The
 //! first string of a session goes to a collection that an object in use refers to, if it has room. Its objects stay
-//! where they are; the new one, and what is left of the free space, are written through the redo journal.
+//! where they are; the new one, and the rest of the free space, are written through the redo journal.
 
 use super::super::chunks::Data;
 use super::super::heap::Heap;

@@ -141,11 +141,7 @@ impl Redo {
                 index.extend_from_slice(&field.to_le_bytes());
             }
             index.extend_from_slice(&new.to_le_bytes());
-            for sector in sectors(*start, piece.length) {
-                let mut old = vec![0; narrow(sector.1)];
-                file.read_at(sector.0, &mut old)?;
-                index.extend_from_slice(&lookup3(&old).to_le_bytes());
-            }
+            put_sector_checksums(file, *start, piece.length, &mut index)?;
         }
         let mut footer = FOOTER_MAGIC.to_vec();
         for field in [self.end, index.len() as u64, self.pieces.len() as u64, size] {
@@ -191,6 +187,24 @@ impl Redo {
         self.file.cut(0).and_then(|()| self.file.sync())?;
         self.file.remove()
     }
+}
+
+/// Appends the checksum of each sector of a range of the file.
+fn put_sector_checksums(file: &dyn Sink, start: u64, length: u64, index: &mut Vec<u8>) -> Result<()> {
+    let (mut at, end) = (start, start.saturating_add(length));
+    let mut bytes = Vec::new();
+    while at < end {
+        // Parts end where sectors do.
+        let next = (at.saturating_add(COPY_BYTES) / SECTOR_BYTES).saturating_mul(SECTOR_BYTES).min(end);
+        bytes.resize(narrow(next - at), 0);
+        file.read_at(at, &mut bytes)?;
+        for (sector, length) in sectors(at, next - at) {
+            let first = narrow(sector - at);
+            index.extend_from_slice(&lookup3(&bytes[first..first + narrow(length)]).to_le_bytes());
+        }
+        at = next;
+    }
+    Ok(())
 }
 
 /// Calls a function with the bytes of a journal from `at` on, part by part, and their offset from there.
