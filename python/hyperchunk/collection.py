@@ -50,7 +50,7 @@ def open_collection(
     Args:
         files: Paths or URLs, in the order in which they are joined; a pattern (``"day*.nc"``, also of a URL); a folder
             or a prefix that ends with ``/``, for its HDF5 and netCDF files; or a collection that
-            :meth:`Collection.save` or ``hyperchunk collect`` wrote (``.hcx``), which takes one round trip to open.
+            :meth:`Collection.save` or ``hyperchunk collect`` wrote (``.hcx``), which takes a few requests to open.
         concat: Name of the dimension along which the files are joined; 0 for the first axes of all datasets. By
             default, the only unlimited dimension of the first file.
         on_mismatch: What to do with a file that cannot be read, or has another layout than the first one: ``"error"``,

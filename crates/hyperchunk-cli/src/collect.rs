@@ -48,7 +48,7 @@ enum Mismatch {
 
 const HELP: &str = "\
 A collection keeps the structure of all files and the values of their coordinates, so that opening all of them takes
-one request. The files stay where they are. xarray opens it with engine=\"hyperchunk\", Python with
+a few requests. The files stay where they are. xarray opens it with engine=\"hyperchunk\", Python with
 hyperchunk.open_collection.
 
 Examples:

@@ -99,7 +99,7 @@ enum Command {
     Analyze(analyze::Arguments),
     /// Make an index of a file, so that reading it takes one round trip.
     Index(index::Arguments),
-    /// Join many files of one layout into a collection, which opens in one round trip.
+    /// Join many files of one layout into a collection, which opens in a few requests.
     Collect(collect::Arguments),
     /// Recover the data of a killed writer.
     Recover(recover::Arguments),

@@ -1,5 +1,5 @@
 //! Collections: many files of one layout as one. A collection keeps an index of each file, the values of their
-//! coordinates, and how many rows each file has, so that opening all of them takes one request. The format:
+//! coordinates, and how many rows each file has, so that opening all of them takes no request to a file. The format:
 //! `docs/formats/collection.md`.
 
 mod build;
