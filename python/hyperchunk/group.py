@@ -14,6 +14,7 @@ from hyperchunk._printable import printable
 from hyperchunk.dataset import Dataset
 from hyperchunk.datatype import Datatype
 from hyperchunk.exceptions import (
+    ChangedError,
     HyperchunkError,
     ObjectNotFoundError,
     SourceNotFoundError,
@@ -51,6 +52,9 @@ Link = HardLink | SoftLink | ExternalLink | UserLink
 
 # Groups of up to this number of members prefetch them together.
 _FEW = 1000
+
+# Limit of the attempts to open a file that somebody writes while it is opened.
+_ATTEMPTS = 100
 
 # Link types of `_core`.
 _HARD, _SOFT, _EXTERNAL = range(3)
@@ -117,10 +121,23 @@ class Group(HLObject, MappingHDF5[Member]):
         )
 
     def _find(self, path: bytes) -> AnyObject:
-        """Returns the `_core` object at a path."""
-        found = self._object.get(path)
-        assert not isinstance(found, tuple)
-        return found
+        """Returns the `_core` object at a path.
+
+        If this is the first thing asked of a file that was written to since it was opened, the file is opened again:
+        nothing was read that could be of another state.
+        """
+        attempts = 1 if self._opened.used else _ATTEMPTS
+        while True:
+            try:
+                found = self._object.get(path)
+            except ChangedError:
+                attempts -= 1
+                if not attempts:
+                    raise
+                self._opened.renew()
+            else:
+                assert not isinstance(found, tuple)
+                return found
 
     def _referred(self, reference: Reference) -> Member:
         core = self._opened.need()

@@ -50,7 +50,7 @@ AnyObject = _core.Object | _core.Node
 class Opened:
     """An open file, shared by all its objects. After unpickling in another process, it opens on first use."""
 
-    __slots__ = ("__weakref__", "_closed", "_core", "recipe", "state")
+    __slots__ = ("__weakref__", "_closed", "_core", "recipe", "state", "used")
 
     #: Classes of groups, datasets and committed datatypes, if they are not the ones for reading.
     classes: tuple[type[HLObject], ...] | None = None
@@ -61,6 +61,8 @@ class Opened:
         self.recipe = recipe
         #: Number of refreshes.
         self.state = 0
+        #: True once something of the file was asked for.
+        self.used = False
 
     @property
     def core(self) -> AnyFile | None:
@@ -206,6 +208,7 @@ class HLObject:
     def _object(self) -> AnyObject:
         """The `_core` object; found again by name on first use after unpickling or a refresh."""
         found = self._found
+        self._opened.used = True
         if found is None or self._is_outdated():
             found = self._find_again()
         return found

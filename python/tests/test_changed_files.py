@@ -309,3 +309,20 @@ def test_reader_sees_that_commits_were_made_whose_structure_lies_as_before(tmp_p
     assert path.stat().st_size < 10_000
     with h5py.File(path) as file:
         np.testing.assert_array_equal(file["d"][...], 1000 + between - 1)
+
+
+@pytest.mark.parametrize("change", [edit, grow])
+def test_first_look_sees_the_file_as_it_is_then(path: Path, change: Callable[[Path], None]) -> None:
+    # "text" is found in what was read at opening or is not: a lookup that reads, and one that does not.
+    with hyperchunk.open(path, locking=False) as file:
+        change(path)
+        assert set(file["gzip"][:]) == ({2} if change is edit else {1})
+        change_again = path.stat().st_size
+        with h5py.File(path, "r+", locking=False) as other:
+            other["later"] = np.arange(50000)
+        assert path.stat().st_size > change_again
+        # Now something was read: the next state would mix with it.
+        with pytest.raises(ChangedError):
+            file["later"][:]
+        file.refresh()
+        assert file["later"][-1] == 49999
