@@ -181,6 +181,7 @@ class NewFileOptions(CacheOptions, total=False):
     page_size: int | None
     alignment: int
     journal: bool
+    guard: bool
     waiting_bytes: int
 
 

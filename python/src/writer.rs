@@ -50,6 +50,8 @@ struct Options {
     user_block: u64,
     #[pyo3(default)]
     locking: Option<String>,
+    #[pyo3(default)]
+    guard: bool,
 }
 
 fn unknown(what: &str, name: &str) -> PyErr {
@@ -82,6 +84,7 @@ pub(crate) fn options(keywords: Option<&Bound<'_, PyDict>>) -> PyResult<CreateOp
     options.journal = given.journal;
     options.waiting_bytes = given.waiting_bytes;
     options.user_block = given.user_block;
+    options.guard = given.guard;
     if let Some(locking) = given.locking {
         options.locking = crate::file::locking_of(&locking)?;
     }

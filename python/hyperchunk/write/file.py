@@ -74,6 +74,8 @@ class WritableFile(WritableGroup, File):
         page_size: Size of that page in bytes.
         alignment: Chunks begin at multiples of this number of bytes.
         journal: Keep the data that ``hyperchunk recover`` needs if this program is killed.
+        guard: In an edit, make other programs refuse the file while a commit is put into it, and after an interruption
+            in that moment until Hyperchunk has completed it. A commit waits for the disk twice more.
         waiting_bytes: Maximum memory for partially written chunks.
         storage_options, network: As for :class:`hyperchunk.File`.
         caches: h5py's options for libhdf5's caches (``rdcc_nbytes`` and others), which are checked, and have no effect.
@@ -118,6 +120,7 @@ class WritableFile(WritableGroup, File):
         page_size: int | None = None,
         alignment: int = 1,
         journal: bool = True,
+        guard: bool = False,
         waiting_bytes: int = 64 << 20,
         storage_options: StorageOptions | None = None,
         network: NetworkOptions | None = None,
@@ -167,7 +170,10 @@ class WritableFile(WritableGroup, File):
             "waiting_bytes": waiting_bytes,
             "user_block": userblock_size or 0,
             "locking": locking_of(locking),
+            "guard": guard,
         }
+        if guard and mode not in ("r+", "a"):
+            raise ValueError(f"guard is for the modes 'r+' and 'a', not for {mode!r}: nobody sees a new file early")
         edits = False
         target, name = None, cast("FileName", local_path(name))
         if mode in ("r+", "a"):

@@ -7,6 +7,8 @@ use crate::model::{CacheImage, SharedMessageTable, Superblock};
 use crate::{Cursor, Error, ErrorKind, Fuel, Image, Limits, Result, Sizes, View};
 
 const SIGNATURE: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
+/// Version that an edit gives a superblock before version 3, while other programs must not open the file.
+pub const GUARDED_VERSION: u8 = 0xFF;
 /// Largest superblock: version 1 with numbers of 32 bytes.
 const MAX_SUPERBLOCK_BYTES: u64 = 8 + 20 + 4 * 32 + (32 + 32 + 24);
 const STRUCTURE: &str = "superblock";
@@ -49,6 +51,11 @@ pub fn parse(view: &dyn View, limits: &Limits, fuel: &Fuel) -> Result<Superblock
     let bytes = image.read_up_to(STRUCTURE, 0, MAX_SUPERBLOCK_BYTES)?;
     let mut cursor = image.cursor(&bytes, STRUCTURE, 0);
     cursor.skip(SIGNATURE.len())?;
+    if bytes.get(SIGNATURE.len()) == Some(&GUARDED_VERSION) {
+        let message = "a guarded edit of the file was interrupted, and the journal that completes it is missing: put \
+                       FILE.redo beside the file, or use `hyperchunk salvage`";
+        return Err(Error::unsupported(message).within(STRUCTURE).at(SIGNATURE.len() as u64));
+    }
     let version = cursor.version(0..=3)?;
     let mut superblock = match version {
         0 | 1 => version_0(&mut cursor, base, version)?,

@@ -42,6 +42,10 @@ pub struct CreateOptions {
     /// Locking of a local file: exclusive for this writer until the first commit, shared with readers after
     /// that.
     pub locking: Locking,
+    /// True to let the superblock guard the commits of an edit: while one is put into the file, programs that know
+    /// nothing of the journal refuse the file, and after an interruption they refuse it until the commit is completed.
+    /// A commit waits for the disk twice more.
+    pub guard: bool,
 }
 
 impl Default for CreateOptions {
@@ -60,6 +64,7 @@ impl Default for CreateOptions {
             user_block: 0,
             lasting: false,
             locking: Locking::Default,
+            guard: false,
         }
     }
 }

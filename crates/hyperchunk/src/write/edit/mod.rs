@@ -8,6 +8,7 @@
 mod base;
 mod collections;
 mod commit;
+mod guard;
 mod journal_file;
 mod load;
 mod managers;
@@ -237,7 +238,11 @@ fn begin(
     options.newest = options.newest.max(options.oldest);
     let superblock = SuperblockBytes::read(&*sink, &found)?;
     let length = base.size().max(found.end.saturating_add(found.base));
-    let sink = Arc::new(sink::EditSink::new(sink, Redo::new(journal), length, only));
+    let mut redo = Redo::new(journal);
+    if options.guard {
+        redo = redo.with_guard(found.base, superblock.bytes.len());
+    }
+    let sink = Arc::new(sink::EditSink::new(sink, redo, length, only));
     let end = length.saturating_sub(found.base).next_multiple_of(8);
     let without_managers = managers::without_managers(&base)?;
     let edit = Edit {

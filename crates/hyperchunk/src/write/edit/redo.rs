@@ -8,6 +8,7 @@
 
 use super::super::sink::Sink;
 use super::super::snapshot::narrow;
+use super::guard::guarded;
 use super::waiting::{MAX_WAITING_BYTES, WaitingCommit, WaitingPiece};
 use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::checksum::lookup3;
@@ -23,6 +24,8 @@ const FOOTER_BYTES: u64 = 64;
 const SECTOR_BYTES: u64 = 512;
 /// Number of bytes that are copied at once.
 const COPY_BYTES: u64 = 1 << 20;
+/// Maximum number of bytes of a superblock.
+const MAX_SUPERBLOCK_BYTES: u64 = 100;
 /// Number of `u64` fields of a piece in the index.
 const PIECE_FIELDS: usize = 3;
 
@@ -58,11 +61,18 @@ pub(crate) struct Redo {
     end: u64,
     /// True once the footer is on disk, until all bytes are in the file.
     complete: bool,
+    /// Offset and length of the superblock that guards commits, if one does.
+    guard: Option<(u64, usize)>,
 }
 
 impl Redo {
     pub(crate) fn new(file: Box<dyn JournalFile>) -> Self {
-        Self { file, pieces: BTreeMap::new(), end: 0, complete: false }
+        Self { file, pieces: BTreeMap::new(), end: 0, complete: false, guard: None }
+    }
+
+    /// Lets the superblock guard the commits: see [`guarded`].
+    pub(crate) fn with_guard(self, at: u64, length: usize) -> Self {
+        Self { guard: Some((at, length)), ..self }
     }
 
     /// True if a commit is on disk whose bytes are not all in the file.
@@ -134,6 +144,13 @@ impl Redo {
         if self.complete || self.pieces.is_empty() {
             return Ok(());
         }
+        if let Some((at, length)) = self.guard {
+            // A piece of its own, also if the commit does not change it.
+            let mut superblock = vec![0; length];
+            file.read_at(at, &mut superblock)?;
+            self.overlay(at, &mut superblock)?;
+            self.write(at, &superblock)?;
+        }
         let mut index = Vec::new();
         for (start, piece) in &self.pieces {
             let new = checksum(&*self.file, piece.at, piece.length)?;
@@ -166,10 +183,29 @@ impl Redo {
         if !self.complete {
             return Ok(());
         }
+        let last = self.guard.and_then(|(at, _)| Some((at, *self.pieces.get(&at)?)));
+        let last = match last {
+            Some((start, piece)) => {
+                let mut bytes = vec![0; narrow(piece.length)];
+                self.file.read_at(piece.at, &mut bytes)?;
+                guarded(&bytes).map(|guarded| (start, guarded, bytes))
+            }
+            None => None,
+        };
+        if let Some((start, guarded, _)) = &last {
+            file.write_at(*start, guarded)?;
+            file.sync()?;
+        }
         for (start, piece) in &self.pieces {
-            parts(&*self.file, piece.at, piece.length, |done, bytes| file.write_at(start + done, bytes))?;
+            if last.as_ref().is_none_or(|(guard, ..)| guard != start) {
+                parts(&*self.file, piece.at, piece.length, |done, bytes| file.write_at(start + done, bytes))?;
+            }
         }
         file.sync()?;
+        if let Some((start, _, bytes)) = &last {
+            file.write_at(*start, bytes)?;
+            file.sync()?;
+        }
         self.file.cut(0)?;
         (self.end, self.complete) = (0, false);
         self.pieces.clear();
@@ -341,23 +377,55 @@ impl<'a> LeftRedo<'a> {
         if length < self.size {
             return Err(truncated(self.size, length));
         }
+        let mut last = None;
         for piece in &self.pieces {
+            let guard = self.guard(piece)?;
             for ((start, length), old) in sectors(piece.start, piece.length).zip(&piece.old) {
                 let (mut now, mut new) = (vec![0; narrow(length)], vec![0; narrow(length)]);
                 file.read_at(start, &mut now)?;
                 self.journal.read_at(piece.at + (start - piece.start), &mut new)?;
-                if lookup3(&now) != *old && now != new {
+                if lookup3(&now) == *old || now == new {
+                    continue;
+                }
+                if !is_part(&now, start - piece.start, guard.as_deref()) {
                     return Err(foreign(start));
                 }
+                last = Some(piece);
             }
         }
-        for piece in &self.pieces {
+        let put = |piece: &FoundPiece| {
             parts(self.journal, piece.at, piece.length, |done, bytes| {
                 file.write_at(piece.start + done, bytes)
-            })?;
+            })
+        };
+        for piece in &self.pieces {
+            if last.is_none_or(|last| last.start != piece.start) {
+                put(piece)?;
+            }
+        }
+        if let Some(piece) = last {
+            // Guards the file until everything else is there.
+            file.sync()?;
+            put(piece)?;
         }
         file.sync()
     }
+
+    /// Returns the guarded bytes of a piece, if it is a superblock.
+    fn guard(&self, piece: &FoundPiece) -> Result<Option<Vec<u8>>> {
+        if piece.length > MAX_SUPERBLOCK_BYTES {
+            return Ok(None);
+        }
+        let mut bytes = vec![0; narrow(piece.length)];
+        self.journal.read_at(piece.at, &mut bytes)?;
+        Ok(guarded(&bytes))
+    }
+}
+
+/// Returns whether a guarded superblock has these bytes at an offset.
+pub(super) fn is_part(now: &[u8], at: u64, guard: Option<&[u8]>) -> bool {
+    let end = narrow(at) + now.len();
+    guard.and_then(|guard| guard.get(narrow(at)..end)) == Some(now)
 }
 
 /// Returns the error of a file that is shorter than a commit needs.

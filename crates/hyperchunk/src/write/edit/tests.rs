@@ -193,8 +193,12 @@ fn space(dims: &[u64]) -> Dataspace {
 
 /// Makes the file before the edits.
 fn old() -> Vec<u8> {
+    old_with(&CreateOptions::default())
+}
+
+fn old_with(options: &CreateOptions) -> Vec<u8> {
     let sink = Arc::new(MemorySink::default());
-    let file = Writer::create_in(Arc::<MemorySink>::clone(&sink), None, &CreateOptions::default()).unwrap();
+    let file = Writer::create_in(Arc::<MemorySink>::clone(&sink), None, options).unwrap();
     let byte = || Datatype::integer(1, false, ByteOrder::Little);
     let fixed = Dataspace::Simple { dims: vec![3000], max: vec![Some(3000)] };
     let contiguous = file.create_dataset(NodeId::ROOT, b"c", DatasetOptions::new(byte(), fixed)).unwrap();
@@ -235,10 +239,14 @@ fn value(bytes: &[u8]) -> u8 {
 }
 
 fn edit_in(disk: &Arc<Mutex<Disk>>, before: &[u8]) -> Result<Writer> {
+    edit_with(disk, before, &CreateOptions::default())
+}
+
+fn edit_with(disk: &Arc<Mutex<Disk>>, before: &[u8], options: &CreateOptions) -> Result<Writer> {
     let file = Arc::new(Shared(Arc::clone(disk), false));
     let journal = Box::new(Shared(Arc::clone(disk), true));
     let base = File::from_bytes(before.to_vec(), &OpenOptions::default())?;
-    begin(file, journal, base, ("a.h5", OnlyEdit::default()), &CreateOptions::default())
+    begin(file, journal, base, ("a.h5", OnlyEdit::default()), options)
 }
 
 /// Completes an interrupted commit, if there is one, and returns the bytes of the file.
@@ -257,12 +265,31 @@ fn settled(file: Vec<u8>, journal: Vec<u8>) -> Vec<u8> {
 
 #[test]
 fn a_commit_is_all_or_nothing_whatever_fails() {
-    let before = old();
+    all_or_nothing(&old(), &CreateOptions::default());
+}
+
+#[test]
+fn a_guarded_commit_is_all_or_nothing_for_other_programs_too() {
+    for oldest in [LibVersion::V18, LibVersion::V110] {
+        let options = CreateOptions { oldest, newest: oldest, ..CreateOptions::default() };
+        let before = old_with(&options);
+        assert_eq!(before[8], if oldest == LibVersion::V18 { 2 } else { 3 });
+        all_or_nothing(&before, &CreateOptions { guard: true, ..options });
+    }
+}
+
+/// Returns whether libhdf5 refuses to open a file.
+fn is_guarded(bytes: &[u8]) -> bool {
+    bytes[8] > 3 || (bytes[8] == 3 && bytes[11] & 1 != 0)
+}
+
+fn all_or_nothing(before: &[u8], options: &CreateOptions) {
+    let mut refused = 0;
     let run = |left: Option<u64>| {
         let disk = Arc::new(Mutex::new(Disk { left, ..Disk::default() }));
-        disk.lock().unwrap().file.durable.clone_from(&before);
+        disk.lock().unwrap().file.durable = before.to_vec();
         let mut committed = 1;
-        let _ = edit_in(&disk, &before).and_then(|writer| {
+        let _ = edit_with(&disk, before, options).and_then(|writer| {
             for value in 2..5 {
                 change(&writer, value)?;
                 committed = value;
@@ -291,13 +318,22 @@ fn a_commit_is_all_or_nothing_whatever_fails() {
             };
             let file = disk.file.after_loss(&mut random);
             let journal = disk.journal.after_loss(&mut random);
-            let found = value(&settled(file, journal));
+            if is_guarded(&file) {
+                refused += 1;
+            } else if options.guard {
+                // Another program reads a whole commit.
+                assert!([committed, committed + 1].contains(&value(&file)), "after {left} operations");
+            }
+            let file = settled(file, journal);
+            assert!(!is_guarded(&file), "after {left} operations");
+            let found = value(&file);
             assert!(
                 found == committed || found == committed + 1,
                 "after {left} operations: {committed} was committed, {found} is there"
             );
         }
     }
+    assert_eq!(refused > 0, options.guard);
 }
 
 #[test]
