@@ -246,6 +246,24 @@ def check_cases(paths: list[Path], folder: Path, cuts: int, flips: int) -> None:
     assert count > 20
 
 
+def test_an_extent_beyond_its_external_files_is_lost(tmp_path: Path) -> None:
+    """HDF5 would open no dataset like that, nor visit the group that it is in."""
+    path, output = tmp_path / "a.h5", tmp_path / "good.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("bad", (1234567,), "i2", external=[("a.bin", 0, 2 * 1234567)])
+        file.create_dataset("good", (5,), "i2", external=[("a.bin", 0, h5py.h5f.UNLIMITED)])
+    content = path.read_bytes()
+    dims = (1234567).to_bytes(8, "little")
+    assert content.count(dims) == 2
+    path.write_bytes(content.replace(dims, (1234568).to_bytes(8, "little")))
+    report = hyperchunk.salvage(path, output)
+    assert "does not fit into its 2469134 bytes of external files" in str(by_path(report)["/bad"])
+    with h5py.File(output) as file:
+        seen: list[str] = []
+        file.visit(seen.append)
+        assert seen == ["good"]
+
+
 def test_damaged_files(tmp_path: Path) -> None:
     files = sorted((ROOT / "fuzz" / "corpus").glob("*.hdf5"))
     check_cases([path for path in files if path.stat().st_size < 1 << 18][::6], tmp_path, 2, 2)

@@ -12,6 +12,11 @@ thread_local! {
 
 /// Runs `body`; if it fails, keeps the error and returns -1.
 pub(crate) fn guard<T: From<i8>>(body: impl FnOnce() -> Result<T>) -> T {
+    guard_with(T::from(-1), body)
+}
+
+/// Runs `body`; if it fails, keeps the error and returns another value.
+pub(crate) fn guard_with<T>(failed: T, body: impl FnOnce() -> Result<T>) -> T {
     let message = match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(value)) => return value,
         Ok(Err(error)) => error.to_string(),
@@ -26,7 +31,7 @@ pub(crate) fn guard<T: From<i8>>(body: impl FnOnce() -> Result<T>) -> T {
     // At exit it may be destroyed already.
     let text = CString::new(text).unwrap_or_default();
     drop(LAST.try_with(|last| last.replace(text)));
-    T::from(-1)
+    failed
 }
 
 /// Returns the text for `hc_error`: valid until the next failure on this thread.

@@ -1,10 +1,11 @@
 //! The table of open objects, which the program refers to by numbers.
 
+use crate::read::ReadObject;
 use hyperchunk::write::{DatasetWriter, NodeId, Writer};
 use hyperchunk::{Error, Result};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{LazyLock, PoisonError, RwLock};
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 /// An open object.
 #[derive(Clone)]
@@ -12,6 +13,8 @@ pub(crate) enum Handle {
     File(Writer),
     Group(Writer, NodeId),
     Dataset(Writer, DatasetWriter),
+    /// A file, group or dataset that is open for reading.
+    Read(Arc<ReadObject>),
 }
 
 /// The next number. Numbers are never reused, so a closed one stays invalid.
@@ -38,24 +41,36 @@ impl Handle {
         OPEN.write().unwrap_or_else(PoisonError::into_inner).remove(&id);
     }
 
-    pub(crate) fn file(&self) -> &Writer {
+    /// Returns the file that is written, and the object's place in it.
+    pub(crate) fn writer(&self) -> Result<(&Writer, NodeId)> {
         match self {
-            Self::File(file) | Self::Group(file, _) | Self::Dataset(file, _) => file,
+            Self::File(file) => Ok((file, NodeId::ROOT)),
+            Self::Group(file, id) => Ok((file, *id)),
+            Self::Dataset(file, dataset) => Ok((file, dataset.id())),
+            Self::Read(_) => {
+                Err(Error::invalid("cannot change the file: it is open for reading; open it with hc_open_rw"))
+            }
         }
     }
 
-    pub(crate) fn node(&self) -> NodeId {
-        match self {
-            Self::File(_) => NodeId::ROOT,
-            Self::Group(_, id) => *id,
-            Self::Dataset(_, dataset) => dataset.id(),
-        }
-    }
-
+    /// Returns the dataset with a number, of a file that is written.
     pub(crate) fn dataset(id: i64) -> Result<DatasetWriter> {
         match Self::get(id)? {
             Self::Dataset(_, dataset) => Ok(dataset),
-            _ => Err(Error::invalid(format!("{id} is no dataset"))),
+            other => {
+                other.writer()?;
+                Err(Error::invalid(format!("{id} is no dataset")))
+            }
+        }
+    }
+
+    /// Returns the object with a number, of a file that is open for reading.
+    pub(crate) fn to_read(id: i64) -> Result<Arc<ReadObject>> {
+        match Self::get(id)? {
+            Self::Read(object) => Ok(object),
+            _ => Err(Error::invalid(
+                "cannot read: the file is being written; close it, and open it with hc_open",
+            )),
         }
     }
 }

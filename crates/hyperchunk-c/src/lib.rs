@@ -1,4 +1,4 @@
-//! The writer for C, and HDF5-UDF's interface. `include/hyperchunk.h` and `include/hdf5-udf.h` document each
+//! The reader and the writer for C, and HDF5-UDF's interface. `include/hyperchunk.h` and `include/hdf5-udf.h` document each
 //! function.
 //!
 //! Every entry goes through one guard, and all access to the program's memory through `foreign`.
@@ -6,6 +6,9 @@
 mod foreign;
 mod guard;
 mod handles;
+pub mod read;
+pub mod read_attributes;
+mod strings;
 mod types;
 pub mod udf;
 
@@ -87,6 +90,11 @@ pub unsafe extern "C" fn hc_open_rw(name: *const c_char) -> i64 {
 pub unsafe extern "C" fn hc_open_dataset(parent: i64, path: *const c_char) -> i64 {
     guard(|| {
         let parent = Handle::get(parent)?;
+        if let Handle::Read(parent) = &parent {
+            // SAFETY: the program's promise.
+            let path = unsafe { foreign::text(path, "the path") }?;
+            return Ok(Handle::Read(parent.dataset_at(path)?.into()).open());
+        }
         // SAFETY: the program's promise.
         let (file, id) = unsafe { existing(&parent, path) }?;
         Ok(Handle::Dataset(file.clone(), file.dataset(id)?).open())
@@ -101,6 +109,11 @@ pub unsafe extern "C" fn hc_open_dataset(parent: i64, path: *const c_char) -> i6
 pub unsafe extern "C" fn hc_open_group(parent: i64, path: *const c_char) -> i64 {
     guard(|| {
         let parent = Handle::get(parent)?;
+        if let Handle::Read(parent) = &parent {
+            // SAFETY: the program's promise.
+            let path = unsafe { foreign::text(path, "the path") }?;
+            return Ok(Handle::Read(parent.group_at(path)?.into()).open());
+        }
         // SAFETY: the program's promise.
         let (file, id) = unsafe { existing(&parent, path) }?;
         if file.kind(id)? != ObjectKind::Group {
@@ -117,8 +130,9 @@ pub unsafe extern "C" fn hc_open_group(parent: i64, path: *const c_char) -> i64 
 unsafe fn existing(parent: &Handle, path: *const c_char) -> Result<(Writer, NodeId)> {
     // SAFETY: the caller's promise.
     let path = unsafe { foreign::text(path, "the path") }?;
-    match parent.file().resolve(parent.node(), path)? {
-        Target::Here(id) => Ok((parent.file().clone(), id)),
+    let (writer, node) = parent.writer()?;
+    match writer.resolve(node, path)? {
+        Target::Here(id) => Ok((writer.clone(), id)),
         Target::Elsewhere { file, .. } => {
             Err(Error::unsupported(format!("the path leads to another file, {file}: open that file")))
         }
@@ -132,33 +146,47 @@ unsafe fn existing(parent: &Handle, path: *const c_char) -> Result<(Writer, Node
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hc_dims(dset: i64, room: c_int, dims: *mut u64) -> c_int {
     guard(|| {
-        let found = Handle::dataset(dset)?.dims();
-        let count = c_int::try_from(found.len()).map_err(|_| Error::limit("more dimensions than an int"))?;
-        if !dims.is_null() {
-            if room < count {
-                return Err(Error::invalid(format!("room for {room} extents of {count}")));
-            }
-            for (number, dim) in found.iter().enumerate() {
-                // SAFETY: there is room for all of them.
-                unsafe { foreign::write_out(dims.add(number), *dim) };
-            }
-        }
-        Ok(count)
+        let found = match Handle::get(dset)? {
+            Handle::Read(object) => object.dataset()?.dims().to_vec(),
+            _ => Handle::dataset(dset)?.dims(),
+        };
+        // SAFETY: the program's promise.
+        unsafe { put_dims(&found, room, dims) }
     })
+}
+
+/// Gives extents to the program; returns their number.
+///
+/// # Safety
+/// `dims` is NULL or has room for `room` values.
+unsafe fn put_dims(found: &[u64], room: c_int, dims: *mut u64) -> Result<c_int> {
+    let count = c_int::try_from(found.len()).map_err(|_| Error::limit("more dimensions than an int"))?;
+    if !dims.is_null() {
+        if room < count {
+            return Err(Error::invalid(format!("room for {room} extents of {count}")));
+        }
+        for (number, dim) in found.iter().enumerate() {
+            // SAFETY: there is room for all of them.
+            unsafe { foreign::write_out(dims.add(number), *dim) };
+        }
+    }
+    Ok(count)
 }
 
 /// Makes all written data readable.
 #[unsafe(no_mangle)]
 pub extern "C" fn hc_flush(id: i64) -> c_int {
-    guard(|| Handle::get(id)?.file().flush().map(|()| 0))
+    guard(|| Handle::get(id)?.writer()?.0.flush().map(|()| 0))
 }
 
 /// Closes a file, or releases a group or dataset.
 #[unsafe(no_mangle)]
 pub extern "C" fn hc_close(id: i64) -> c_int {
     guard(|| {
-        if let Handle::File(file) = Handle::get(id)? {
-            file.close()?;
+        match Handle::get(id)? {
+            Handle::File(file) => file.close()?,
+            Handle::Read(object) => object.close(),
+            _ => {}
         }
         Handle::forget(id);
         Ok(0)
@@ -170,8 +198,9 @@ pub extern "C" fn hc_close(id: i64) -> c_int {
 pub extern "C" fn hc_discard(id: i64) -> c_int {
     guard(|| {
         let handle = Handle::get(id)?;
+        let (writer, _) = handle.writer()?;
         Handle::forget(id);
-        handle.file().discard().map(|()| 0)
+        writer.discard().map(|()| 0)
     })
 }
 
@@ -185,8 +214,9 @@ pub unsafe extern "C" fn hc_create_group(parent: i64, name: *const c_char) -> i6
         let parent = Handle::get(parent)?;
         // SAFETY: the program's promise.
         let name = unsafe { named(name) }?;
-        let group = parent.file().create_group(parent.node(), name, false)?;
-        Ok(Handle::Group(parent.file().clone(), group).open())
+        let (writer, node) = parent.writer()?;
+        let group = writer.create_group(node, name, false)?;
+        Ok(Handle::Group(writer.clone(), group).open())
     })
 }
 
@@ -242,8 +272,9 @@ pub unsafe extern "C" fn hc_create_dataset(
             };
             options.pipeline.push(codec::filter(id, &values, &target)?);
         }
-        let dataset = parent.file().create_dataset(parent.node(), name, options)?;
-        Ok(Handle::Dataset(parent.file().clone(), dataset).open())
+        let (writer, node) = parent.writer()?;
+        let dataset = writer.create_dataset(node, name, options)?;
+        Ok(Handle::Dataset(writer.clone(), dataset).open())
     })
 }
 
@@ -285,12 +316,18 @@ pub unsafe extern "C" fn hc_read_chunk(
     buf_size: *mut usize,
 ) -> c_int {
     guard(|| {
-        let dataset = Handle::dataset(dset)?;
         // SAFETY: the program's promise.
-        let offset = unsafe { foreign::required_array(offset, dataset.dims().len(), "offset") }?;
+        let places = |rank| unsafe { foreign::required_array(offset, rank, "offset") };
+        let found = match Handle::get(dset)? {
+            Handle::Read(object) => object.chunk(places(object.dataset()?.dims().len())?)?,
+            _ => {
+                let dataset = Handle::dataset(dset)?;
+                dataset.read_chunk(places(dataset.dims().len())?)?
+            }
+        };
         // SAFETY: the program's promise.
         let room = unsafe { foreign::required_array(buf_size, 1, "buf_size") }?.first().copied().unwrap_or(0);
-        let Some((bytes, mask)) = dataset.read_chunk(offset)? else {
+        let Some((bytes, mask)) = found else {
             return Err(Error::invalid("no chunk was written there"));
         };
         if !buf.is_null() && room < bytes.len() {
@@ -356,7 +393,8 @@ unsafe fn set(
     let charset = if name.as_bytes().is_ascii() { CharacterSet::Ascii } else { CharacterSet::Utf8 };
     let attribute =
         Attribute { name, charset, datatype, committed: None, dataspace, data, creation_order: None };
-    object.file().set_attribute(object.node(), attribute).map(|()| 0)
+    let (writer, node) = object.writer()?;
+    writer.set_attribute(node, attribute).map(|()| 0)
 }
 
 /// Sets an attribute to numbers; to one number if `count` is 0.
@@ -399,7 +437,7 @@ pub unsafe extern "C" fn hc_set_string(object: i64, name: *const c_char, text: *
         if std::str::from_utf8(text).is_err() {
             return Err(Error::invalid("a text that is not UTF-8"));
         }
-        let element = object.file().store_sequence(text.len(), text)?;
+        let element = object.writer()?.0.store_sequence(text.len(), text)?;
         let class = Class::VlenString { padding: StringPadding::NullTerminated, charset: CharacterSet::Utf8 };
         // SAFETY: the program's promise.
         unsafe { set(&object, name, Datatype { size: 16, class }, Dataspace::Scalar, element.to_vec()) }

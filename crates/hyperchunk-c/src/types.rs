@@ -1,6 +1,6 @@
 //! The types of numbers, as numbered in `hyperchunk.h`.
 
-use hyperchunk::model::{ByteOrder, Datatype};
+use hyperchunk::model::{ByteOrder, Class, Datatype};
 use hyperchunk::{Error, Result};
 use std::ffi::c_int;
 
@@ -14,6 +14,51 @@ pub(crate) fn datatype(number: c_int) -> Result<Datatype> {
         9 | 10 => Datatype::ieee(if number == 9 { 4 } else { 8 }, ORDER),
         _ => return Err(Error::invalid(format!("there is no type {number}"))),
     })
+}
+
+/// Number for elements as they are stored.
+pub(crate) const STORED: c_int = 0;
+
+/// Returns the number of the type that holds all values of a datatype; 0 if there is none.
+pub(crate) fn number(datatype: &Datatype) -> c_int {
+    let power = match datatype.size {
+        1 => 0,
+        2 => 1,
+        3 | 4 => 2,
+        5..=8 => 3,
+        _ => return STORED,
+    };
+    match &datatype.class {
+        Class::Integer { signed: true, .. } => 1 + power,
+        Class::Integer { signed: false, .. } => 5 + power,
+        Class::Float(_) => {
+            if power <= 2 {
+                9
+            } else {
+                10
+            }
+        }
+        Class::Enum { base, .. } => number(base),
+        _ => STORED,
+    }
+}
+
+/// Returns the number of a datatype's class, as in `H5T_class_t`.
+pub(crate) fn class(datatype: &Datatype) -> c_int {
+    match &datatype.class {
+        Class::Integer { .. } => 0,
+        Class::Float(_) => 1,
+        Class::Time { .. } => 2,
+        Class::String { .. } | Class::VlenString { .. } => 3,
+        Class::Bitfield { .. } => 4,
+        Class::Opaque { .. } => 5,
+        Class::Compound { .. } => 6,
+        Class::Reference(_) => 7,
+        Class::Enum { .. } => 8,
+        Class::Vlen { .. } => 9,
+        Class::Array { .. } => 10,
+        Class::Complex { .. } => 11,
+    }
 }
 
 #[cfg(test)]

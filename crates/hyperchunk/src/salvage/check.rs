@@ -82,8 +82,11 @@ fn data(dataset: &Dataset, progress: &(dyn Fn(u64) + Sync)) -> Result<Checked> {
             "a dataset of a sharded store, whose data are in other files: see `hyperchunk store recover`";
         return Ok(Checked::lost(message));
     }
-    if !dataset.external().is_empty() || *dataset.dataspace() == Dataspace::Null {
+    if *dataset.dataspace() == Dataspace::Null {
         return Ok(Checked::whole(None, Vec::new()));
+    }
+    if !dataset.external().is_empty() {
+        return external(dataset);
     }
     match dataset.layout() {
         Layout::Virtual { .. } => Ok(Checked::whole(None, Vec::new())),
@@ -99,6 +102,24 @@ fn data(dataset: &Dataset, progress: &(dyn Fn(u64) + Sync)) -> Result<Checked> {
         Layout::Contiguous { address: None, .. } => Ok(Checked::whole(None, Vec::new())),
         Layout::Contiguous { address: Some(address), .. } => contiguous(dataset, *address, progress),
         Layout::Chunked(chunked) => chunks(dataset, chunked, progress),
+    }
+}
+
+/// Checks a dataset in external files, which are not looked at. HDF5 refuses one that is larger than its parts of them.
+fn external(dataset: &Dataset) -> Result<Checked> {
+    let size = dataset.elements()?.checked_mul(dataset.datatype().size);
+    let mut room = Some(0_u64);
+    for part in dataset.external() {
+        room = room.zip(part.size).map(|(room, size)| room.saturating_add(size));
+    }
+    match room {
+        Some(room) if size.is_none_or(|size| size > room) => {
+            let extent = dataset.dims();
+            Ok(Checked::lost(format!(
+                "its extent {extent:?} does not fit into its {room} bytes of external files"
+            )))
+        }
+        _ => Ok(Checked::whole(None, Vec::new())),
     }
 }
 
