@@ -31,7 +31,7 @@ LARGE = 16 << 20
 #: Bytes that a damaged copy gets.
 FLIPPED_BYTES = 20
 #: Time for h5py to read a damaged file, which may make it loop.
-PEER_SECONDS = 20
+PEER_SECONDS = 60
 
 
 def digest(value: Any) -> str:
@@ -229,7 +229,7 @@ def case(path: Path, original: dict[str, dict[str, Any]], damage: list[tuple[int
             if old["attributes"].get(key) == one:
                 told["attributes"] += 1
             else:
-                told["wrong_attributes"].append([item.path, key, why_attribute(item, old, damage)])
+                told["wrong_attributes"].append([item.path, key, why_attribute(item, key, old, damage)])
     told["equal"] = len(equal)
     if not cut:
         told["damage"] = sorted(start for start, _ in damage)
@@ -276,8 +276,12 @@ def why(
     return "unexplained"
 
 
-def why_attribute(item: hyperchunk.SalvagedObject, entry: dict[str, Any], damage: list[tuple[int, int]]) -> str:
-    """Returns the damaged part of an attribute that has no checksum, and that the report calls so."""
+def why_attribute(
+    item: hyperchunk.SalvagedObject, key: str, entry: dict[str, Any], damage: list[tuple[int, int]]
+) -> str:
+    """Returns why an attribute differs: a damaged part without a checksum, or objects that the report says are lost."""
+    if f"references of {key}" in item.losses:
+        return "references to lost objects"
     places = entry["places"]
     if places["version"] == 1 and item.structure != "checksum" and touches(damage, places["header"]):
         return "a header without a checksum"

@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 
 Ranges = list[tuple[int, int]]
 
-DATATYPE, LAYOUT, CONTINUATION = 3, 8, 16
+DATATYPE, LAYOUT, CONTINUATION, ATTRIBUTE_INFO = 3, 8, 16, 21
+#: Number of bytes of a fractal heap's block in which references to global heaps are looked for.
+DENSE_BYTES = 1 << 16
 #: Bit of a message's flags: the message is elsewhere.
 SHARED = 2
 
@@ -35,6 +37,8 @@ class Bytes:
         self.content, self.base = content, base
         at = base + (13 if content[base + 8] < 2 else 9)
         self.offset_bytes, self.length_bytes = content[at], content[at + 1]
+        starts = [match.start() for match in re.finditer(b"FHDB", content)]
+        self.dense = [content[start : start + DENSE_BYTES] for start in starts]
         self.heaps = {match.start() - base: self.heap(match.start()) for match in re.finditer(b"GCOL\x01", content)}
 
     def number(self, at: int, width: int) -> int:
@@ -111,6 +115,9 @@ class Bytes:
             if kind == LAYOUT and self.content[start] < 3 and self.content[start + 2] == 2:
                 root = self.number(start + 8, self.offset_bytes)
                 found.index += list(self.tree(root, self.content[start + 1]))
+        if any(kind == ATTRIBUTE_INFO for kind, *_ in messages):
+            # Attributes in a fractal heap: in which one does not matter, as its blocks have checksums.
+            raw = [*raw, *self.dense]
         waiting = [*raw, *(self.content[start:end] for start, end in header)]
         seen = set()
         while waiting:
