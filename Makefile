@@ -6,7 +6,7 @@ SHELL := /bin/bash
 
 PY := .venv/bin/python
 
-.PHONY: help setup demo test test-all lint platforms quick fuzz bench gpu docs wheel clean
+.PHONY: help setup demo test test-all lint platforms quick fuzz bench gpu docs wheel install-c clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-9s %s\n", $$1, $$2 }'
@@ -56,6 +56,10 @@ docs: ## the site, in site/
 wheel: ## the source archive, and a wheel for this kind of machine, in dist/
 	@tools/setup.sh build
 	@$(PY) -m hatchling build -d dist
+
+install-c: ## the library for C, its headers, and files for pkg-config and CMake, in PREFIX (/usr/local)
+	@tools/setup.sh build
+	@$(PY) tools/install_c.py --prefix "$(or $(PREFIX),/usr/local)"
 
 clean: ## removes .venv/, built artefacts and reports (cargo's output stays)
 	rm -rf .venv site dist demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
