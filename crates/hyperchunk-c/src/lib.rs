@@ -8,7 +8,6 @@ mod guard;
 mod handles;
 pub mod read;
 pub mod read_attributes;
-mod strings;
 mod types;
 pub mod udf;
 

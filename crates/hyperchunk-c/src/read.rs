@@ -1,11 +1,11 @@
 //! The reader for C: files, groups and datasets that are open for reading.
 
 use crate::handles::Handle;
-use crate::strings::strings;
 use crate::{foreign, guard::guard, guard::guard_with, types};
 use hyperchunk::convert::Conversion;
 use hyperchunk::model::{Chunk, Dataspace, Datatype, Name, ObjectKind};
 use hyperchunk::select::{Axis, Selection};
+use hyperchunk::values::strings;
 use hyperchunk::{Dataset, Error, ErrorKind, File, Group, Object, OpenOptions, Read, Result, read_many};
 use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_void};

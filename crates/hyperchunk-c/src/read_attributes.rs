@@ -2,10 +2,10 @@
 
 use crate::handles::Handle;
 use crate::read::{ReadObject, length, numbered};
-use crate::strings::strings;
 use crate::{foreign, guard::guard, guard::guard_with, put_dims, types};
 use hyperchunk::convert::Conversion;
 use hyperchunk::model::Attribute;
+use hyperchunk::values::strings;
 use hyperchunk::{Error, ErrorKind, Result};
 use std::ffi::{c_char, c_int, c_void};
 

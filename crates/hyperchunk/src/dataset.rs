@@ -59,6 +59,19 @@ impl Dataset {
     }
 
     /// Returns the type of its elements.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::{File, OpenOptions};
+    ///
+    /// let file = File::open("examples/scene.h5", &OpenOptions::default())?;
+    /// use hyperchunk::model::Class;
+    ///
+    /// let temperature = file.root()?.group()?.get("temperature")?.dataset()?;
+    /// assert!(matches!(temperature.datatype().class, Class::Float(_)));
+    /// assert_eq!(temperature.datatype().size, 4);
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
     #[must_use]
     pub fn datatype(&self) -> &Datatype {
         &self.0.header.datatype
@@ -71,6 +84,18 @@ impl Dataset {
     }
 
     /// Returns its dataspace as in the header. The actual extent is [`Dataset::dims`].
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::{File, OpenOptions};
+    ///
+    /// let file = File::open("examples/scene.h5", &OpenOptions::default())?;
+    /// use hyperchunk::model::Dataspace;
+    ///
+    /// let count = file.root()?.group()?.get("count")?.dataset()?;
+    /// assert_eq!(*count.dataspace(), Dataspace::Scalar);
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
     #[must_use]
     pub fn dataspace(&self) -> &Dataspace {
         &self.0.header.dataspace
@@ -78,6 +103,16 @@ impl Dataset {
 
     /// Returns its extent, slowest dimension first. The extent of an unlimited virtual dataset depends on
     /// its sources' current contents.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::{File, OpenOptions};
+    ///
+    /// let file = File::open("examples/scene.h5", &OpenOptions::default())?;
+    /// let temperature = file.root()?.group()?.get("temperature")?.dataset()?;
+    /// assert_eq!(temperature.dims(), [4, 6]);
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
     #[must_use]
     pub fn dims(&self) -> &[u64] {
         &self.0.dims
@@ -87,6 +122,16 @@ impl Dataset {
     ///
     /// # Errors
     /// Limit if more than 2⁶⁴ - 1.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::{File, OpenOptions};
+    ///
+    /// let file = File::open("examples/scene.h5", &OpenOptions::default())?;
+    /// let temperature = file.root()?.group()?.get("temperature")?.dataset()?;
+    /// assert_eq!(temperature.elements()?, 24);
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
     pub fn elements(&self) -> Result<u64> {
         let elements = match &self.0.header.dataspace {
             Dataspace::Simple { .. } if self.0.dims.contains(&0) => Some(0),
@@ -105,6 +150,16 @@ impl Dataset {
     }
 
     /// Returns its chunked layout, if it has one.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::{File, OpenOptions};
+    ///
+    /// let file = File::open("examples/scene.h5", &OpenOptions::default())?;
+    /// let temperature = file.root()?.group()?.get("temperature")?.dataset()?;
+    /// assert_eq!(temperature.chunked().map(|chunked| chunked.dims.clone()), Some(vec![2, 3]));
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
     #[must_use]
     pub fn chunked(&self) -> Option<&Chunked> {
         match &self.0.header.layout {
@@ -114,6 +169,17 @@ impl Dataset {
     }
 
     /// Returns its filters.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::{File, OpenOptions};
+    ///
+    /// let file = File::open("examples/scene.h5", &OpenOptions::default())?;
+    /// let temperature = file.root()?.group()?.get("temperature")?.dataset()?;
+    /// let filters: Vec<u16> = temperature.pipeline().iter().map(|filter| filter.id).collect();
+    /// assert_eq!(filters, [2, 1], "shuffle, then deflate");
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
     #[must_use]
     pub fn pipeline(&self) -> &[Filter] {
         &self.0.header.pipeline
@@ -129,6 +195,16 @@ impl Dataset {
     ///
     /// # Errors
     /// Corrupt if it does not have the size of an element.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::{File, OpenOptions};
+    ///
+    /// let file = File::open("examples/scene.h5", &OpenOptions::default())?;
+    /// let temperature = file.root()?.group()?.get("temperature")?.dataset()?;
+    /// assert_eq!(temperature.fill_bytes()?, [0; 4]);
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
     pub fn fill_bytes(&self) -> Result<Vec<u8>> {
         let size = self.element_size()?;
         match &self.0.header.fill.value {
@@ -191,6 +267,18 @@ impl Dataset {
     /// # Errors
     /// If their index cannot be read; Unsupported for a dataset of a sharded store, whose data are no
     /// chunks of the file.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::{File, OpenOptions};
+    ///
+    /// let file = File::open("examples/scene.h5", &OpenOptions::default())?;
+    /// let temperature = file.root()?.group()?.get("temperature")?.dataset()?;
+    /// let chunks = temperature.chunks()?;
+    /// assert_eq!(chunks.len(), 4);
+    /// assert_eq!(chunks[3].scaled, [1, 1]);
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
     pub fn chunks(&self) -> Result<Vec<Chunk>> {
         if self.0.sharded.is_some() {
             let message = "the dataset is in a sharded store: its chunks are pieces of logs, not of the file";
@@ -256,6 +344,17 @@ impl Dataset {
     ///
     /// # Errors
     /// Truncated or Io; Limit if it is larger than chunks may be; as [`Dataset::chunks`].
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::{File, OpenOptions};
+    ///
+    /// let file = File::open("examples/scene.h5", &OpenOptions::default())?;
+    /// let temperature = file.root()?.group()?.get("temperature")?.dataset()?;
+    /// let first = &temperature.chunks()?[0];
+    /// assert_eq!(temperature.read_chunk_raw(first)?.len() as u64, first.size);
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
     pub fn read_chunk_raw(&self, chunk: &Chunk) -> Result<Vec<u8>> {
         if self.0.sharded.is_some() {
             return self.chunks().map(|_| Vec::new());

@@ -126,6 +126,15 @@ impl File {
     /// # Errors
     /// NotFound or Io from the system; NotHdf5; Locked if it is marked as open for writing; Truncated if it
     /// is shorter than it says; Corrupt or Unsupported from its superblock.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::{File, OpenOptions};
+    ///
+    /// let file = File::open("examples/scene.h5", &OpenOptions::default())?;
+    /// assert_eq!(file.root()?.group()?.len()?, 6);
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self> {
         let path = path.as_ref();
         if let Some(epoch) = options.epoch {
@@ -176,6 +185,16 @@ impl File {
     ///
     /// # Errors
     /// As [`File::open`] and [`io::open`].
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::{File, OpenOptions};
+    ///
+    /// // Or "s3://bucket/scene.h5", "https://example.org/scene.h5".
+    /// let file = File::open_url("examples/scene.h5", &OpenOptions::default())?;
+    /// assert_eq!(file.root()?.group()?.len()?, 6);
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
     pub fn open_url(name: &str, options: &OpenOptions) -> Result<Self> {
         match io::local_path(name) {
             Some(path) => Self::open(path, options),
@@ -195,6 +214,16 @@ impl File {
     ///
     /// # Errors
     /// As [`File::open`].
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::{File, OpenOptions};
+    ///
+    /// let bytes = std::fs::read("examples/scene.h5").unwrap();
+    /// let file = File::from_bytes(bytes, &OpenOptions::default())?;
+    /// assert_eq!(file.path(), None);
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
     pub fn from_bytes(bytes: impl Into<Arc<[u8]>>, options: &OpenOptions) -> Result<Self> {
         Self::from_source(Arc::new(Memory::new(bytes)), None, options)
     }
@@ -271,6 +300,15 @@ impl File {
     }
 
     /// Returns its path, if it has one.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::{File, OpenOptions};
+    ///
+    /// let file = File::open("examples/scene.h5", &OpenOptions::default())?;
+    /// assert!(file.path().is_some_and(|path| path.ends_with("scene.h5")));
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         self.0.path.as_deref()
@@ -285,12 +323,30 @@ impl File {
     }
 
     /// Returns its superblock.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::{File, OpenOptions};
+    ///
+    /// let file = File::open("examples/scene.h5", &OpenOptions::default())?;
+    /// assert_eq!(file.superblock().version, 2);
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
     #[must_use]
     pub fn superblock(&self) -> &Superblock {
         &self.0.superblock
     }
 
     /// Returns its size in bytes.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::{File, OpenOptions};
+    ///
+    /// let file = File::open("examples/scene.h5", &OpenOptions::default())?;
+    /// assert_eq!(file.size(), std::fs::metadata("examples/scene.h5").unwrap().len());
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
     #[must_use]
     pub fn size(&self) -> u64 {
         self.0.source.size()
@@ -298,6 +354,15 @@ impl File {
 
     /// Returns whether a program is writing the file, or was killed while it did: the superblock is marked (version 3,
     /// as libhdf5 marks it with `libver="latest"`), or the journal of one of Hyperchunk's writers is beside it.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::{File, OpenOptions};
+    ///
+    /// let file = File::open("examples/scene.h5", &OpenOptions::default())?;
+    /// assert!(!file.is_written());
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
     #[must_use]
     pub fn is_written(&self) -> bool {
         let journal = || {
@@ -353,6 +418,16 @@ impl File {
     ///
     /// # Errors
     /// If its object header cannot be read.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::{File, OpenOptions};
+    ///
+    /// let file = File::open("examples/scene.h5", &OpenOptions::default())?;
+    /// let names: Vec<String> = file.root()?.group()?.links()?.iter().map(|link| link.name.to_string()).collect();
+    /// assert_eq!(names, ["codes", "count", "latest", "runs", "stations", "temperature"]);
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
     pub fn root(&self) -> Result<Object> {
         self.object(self.0.superblock.root)
     }
@@ -361,6 +436,16 @@ impl File {
     ///
     /// # Errors
     /// If there is no object header.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::{File, OpenOptions};
+    ///
+    /// let file = File::open("examples/scene.h5", &OpenOptions::default())?;
+    /// let address = file.root()?.group()?.get("temperature")?.address();
+    /// assert_eq!(file.object(address)?.dataset()?.dims(), [4, 6]);
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
     pub fn object(&self, address: u64) -> Result<Object> {
         Object::open(self, address)
     }
@@ -430,6 +515,15 @@ impl File {
     /// # Errors
     /// Changed if the file was written to, or replaced by another file. Never for a file that is followed
     /// ([`OpenOptions::swmr`]), or whose locks are ignored.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::{File, OpenOptions};
+    ///
+    /// let file = File::open("examples/scene.h5", &OpenOptions::default())?;
+    /// file.check_unchanged()?;
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
     pub fn check_unchanged(&self) -> Result<()> {
         self.0.source.check_unchanged().map_err(|error| self.name(error))
     }

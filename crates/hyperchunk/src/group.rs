@@ -19,6 +19,16 @@ impl Group {
     }
 
     /// Returns the underlying [`Object`].
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::{File, OpenOptions};
+    ///
+    /// let file = File::open("examples/scene.h5", &OpenOptions::default())?;
+    /// let runs = file.root()?.group()?.get("runs/first")?.group()?;
+    /// assert_eq!(runs.object().attribute_values::<i64>("number")?, Some(vec![1]));
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
     #[must_use]
     pub fn object(&self) -> &Object {
         &self.object
@@ -29,6 +39,22 @@ impl Group {
     ///
     /// # Errors
     /// If they cannot be read.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::{File, OpenOptions};
+    ///
+    /// let file = File::open("examples/scene.h5", &OpenOptions::default())?;
+    /// use hyperchunk::model::LinkTarget;
+    ///
+    /// for link in file.root()?.group()?.links()? {
+    ///     match &link.target {
+    ///         LinkTarget::Soft(path) => assert_eq!(path.to_string(), "/runs/first"),
+    ///         _ => assert_ne!(link.name.to_string(), "latest"),
+    ///     }
+    /// }
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
     pub fn links(&self) -> Result<Vec<Link>> {
         let mut links = self.object.parse(group::links)?;
         if self.is_root() {
@@ -41,6 +67,15 @@ impl Group {
     ///
     /// # Errors
     /// If they cannot be read.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::{File, OpenOptions};
+    ///
+    /// let file = File::open("examples/scene.h5", &OpenOptions::default())?;
+    /// assert_eq!(file.root()?.group()?.get("runs")?.group()?.len()?, 1);
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
     pub fn len(&self) -> Result<u64> {
         let count = self.object.parse(group::count)?;
         let hidden = count > 0 && self.is_root() && self.link(BLOCKS)?.is_some();
@@ -55,6 +90,15 @@ impl Group {
     ///
     /// # Errors
     /// If they cannot be read.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::{File, OpenOptions};
+    ///
+    /// let file = File::open("examples/scene.h5", &OpenOptions::default())?;
+    /// assert!(!file.root()?.group()?.is_empty()?);
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
     pub fn is_empty(&self) -> Result<bool> {
         self.len().map(|len| len == 0)
     }
@@ -63,6 +107,15 @@ impl Group {
     ///
     /// # Errors
     /// If its messages cannot be read.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::{File, OpenOptions};
+    ///
+    /// let file = File::open("examples/scene.h5", &OpenOptions::default())?;
+    /// assert!(!file.root()?.group()?.tracks_order()?);
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
     pub fn tracks_order(&self) -> Result<bool> {
         Ok(self.object.parse(group::info)?.is_some_and(|info| info.order_tracked))
     }
@@ -71,14 +124,36 @@ impl Group {
     ///
     /// # Errors
     /// If it cannot be read.
-    pub fn link(&self, name: &[u8]) -> Result<Option<Link>> {
-        self.object.parse(|image, header| group::find(image, header, name))
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::{File, OpenOptions};
+    ///
+    /// let file = File::open("examples/scene.h5", &OpenOptions::default())?;
+    /// let root = file.root()?.group()?;
+    /// assert!(root.link("latest")?.is_some());
+    /// assert!(root.link("oldest")?.is_none());
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
+    pub fn link(&self, name: impl AsRef<[u8]>) -> Result<Option<Link>> {
+        self.object.parse(|image, header| group::find(image, header, name.as_ref()))
     }
 
     /// Finds the link at a path, without following it; `None` if the last name does not exist.
     ///
     /// # Errors
     /// NotFound if another part of the path does not exist; others if something on it cannot be read.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::{File, OpenOptions};
+    ///
+    /// let file = File::open("examples/scene.h5", &OpenOptions::default())?;
+    /// let root = file.root()?.group()?;
+    /// assert!(root.link_at(b"runs/first/steps")?.is_some());
+    /// assert!(root.link_at(b"runs/first/none")?.is_none());
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
     pub fn link_at(&self, path: &[u8]) -> Result<Option<Link>> {
         let path = without_closing_slashes(path);
         let (parent, name) = match path.iter().rposition(|byte| *byte == b'/') {
@@ -104,7 +179,21 @@ impl Group {
     /// # Errors
     /// NotFound with the name that is missing; Limit for a cycle of links; others if something on the way
     /// cannot be read.
-    pub fn get(&self, path: &[u8]) -> Result<Object> {
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::{ErrorKind, File, OpenOptions};
+    ///
+    /// let file = File::open("examples/scene.h5", &OpenOptions::default())?;
+    /// let root = file.root()?.group()?;
+    /// // Through a soft link.
+    /// assert_eq!(root.get("latest/steps")?.dataset()?.dims(), [5]);
+    /// let error = root.get("latest/stops").unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::NotFound);
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
+    pub fn get(&self, path: impl AsRef<[u8]>) -> Result<Object> {
+        let path = path.as_ref();
         let mut depth = self.object.file().options().limits.link_depth;
         let mut elsewhere = None;
         let found = walk(self.object.clone(), path, &mut depth, &mut elsewhere);

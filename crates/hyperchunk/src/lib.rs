@@ -37,6 +37,8 @@ pub mod slabs;
 pub mod storage;
 mod survey;
 mod torn;
+#[doc(hidden)]
+pub mod values;
 pub mod walk;
 pub mod write;
 
@@ -49,3 +51,4 @@ pub use hyperchunk_format::{
 };
 pub use object::Object;
 pub use read::{Read, StoredBox, StoredPiece, read_many};
+pub use values::Number;

@@ -39,18 +39,49 @@ impl Object {
     }
 
     /// Returns its kind.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::{File, OpenOptions};
+    ///
+    /// let file = File::open("examples/scene.h5", &OpenOptions::default())?;
+    /// use hyperchunk::model::ObjectKind;
+    ///
+    /// assert_eq!(file.root()?.kind(), ObjectKind::Group);
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
     #[must_use]
     pub fn kind(&self) -> ObjectKind {
         self.kind
     }
 
     /// Returns the address of its header, relative to the file's base address: its identity in its file.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::{File, OpenOptions};
+    ///
+    /// let file = File::open("examples/scene.h5", &OpenOptions::default())?;
+    /// let root = file.root()?.group()?;
+    /// // Two links to one object.
+    /// assert_eq!(root.get("latest")?.address(), root.get("runs/first")?.address());
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
     #[must_use]
     pub fn address(&self) -> u64 {
         self.header.address
     }
 
     /// Returns its file.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::{File, OpenOptions};
+    ///
+    /// let file = File::open("examples/scene.h5", &OpenOptions::default())?;
+    /// assert_eq!(file.root()?.file().size(), file.size());
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
     #[must_use]
     pub fn file(&self) -> &File {
         &self.file
@@ -74,6 +105,15 @@ impl Object {
     }
 
     /// Returns its path, if known.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::{File, OpenOptions};
+    ///
+    /// let file = File::open("examples/scene.h5", &OpenOptions::default())?;
+    /// assert_eq!(file.root()?.group()?.get("runs/first")?.path(), Some("runs/first"));
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
     #[must_use]
     pub fn path(&self) -> Option<&str> {
         self.path.as_deref()
@@ -99,6 +139,18 @@ impl Object {
     ///
     /// # Errors
     /// If one of them cannot be read.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::{File, OpenOptions};
+    ///
+    /// let file = File::open("examples/scene.h5", &OpenOptions::default())?;
+    /// let temperature = file.root()?.group()?.get("temperature")?;
+    /// for attribute in temperature.attributes()? {
+    ///     println!("{}: {} bytes", attribute.name, attribute.data.len());
+    /// }
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
     pub fn attributes(&self) -> Result<Vec<Attribute>> {
         self.parse(attributes::all)
     }
@@ -107,14 +159,34 @@ impl Object {
     ///
     /// # Errors
     /// If it cannot be read.
-    pub fn attribute(&self, name: &[u8]) -> Result<Option<Attribute>> {
-        self.parse(|image, header| attributes::find(image, header, name))
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::{File, OpenOptions};
+    ///
+    /// let file = File::open("examples/scene.h5", &OpenOptions::default())?;
+    /// let title = file.root()?.attribute("title")?;
+    /// assert!(title.is_some_and(|title| title.dataspace.dims().is_empty()));
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
+    pub fn attribute(&self, name: impl AsRef<[u8]>) -> Result<Option<Attribute>> {
+        self.parse(|image, header| attributes::find(image, header, name.as_ref()))
     }
 
     /// Returns all its attributes, by name, each with its own error if it is damaged.
     ///
     /// # Errors
     /// If they cannot be listed.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::{File, OpenOptions};
+    ///
+    /// let file = File::open("examples/scene.h5", &OpenOptions::default())?;
+    /// let temperature = file.root()?.group()?.get("temperature")?;
+    /// assert!(temperature.each_attribute()?.iter().all(|(_, attribute)| attribute.is_ok()));
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
     pub fn each_attribute(&self) -> Result<Vec<(Name, Result<Attribute>)>> {
         let all = self.parse(attributes::each)?;
         Ok(all
@@ -127,6 +199,17 @@ impl Object {
     ///
     /// # Errors
     /// If they cannot be listed.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::{File, OpenOptions};
+    ///
+    /// let file = File::open("examples/scene.h5", &OpenOptions::default())?;
+    /// let temperature = file.root()?.group()?.get("temperature")?;
+    /// let names: Vec<String> = temperature.attribute_names()?.iter().map(ToString::to_string).collect();
+    /// assert_eq!(names, ["range", "units"]);
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
     pub fn attribute_names(&self) -> Result<Vec<Name>> {
         let mut listed = self.parse(attributes::listed)?;
         if self.header.attribute_order_tracked {
@@ -141,6 +224,16 @@ impl Object {
     ///
     /// # Errors
     /// If they cannot be listed.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::{File, OpenOptions};
+    ///
+    /// let file = File::open("examples/scene.h5", &OpenOptions::default())?;
+    /// let temperature = file.root()?.group()?.get("temperature")?;
+    /// assert_eq!(temperature.attribute_count()?, 2);
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
     pub fn attribute_count(&self) -> Result<u64> {
         self.parse(attributes::count)
     }
@@ -149,6 +242,15 @@ impl Object {
     ///
     /// # Errors
     /// If it cannot be read.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::{File, OpenOptions};
+    ///
+    /// let file = File::open("examples/scene.h5", &OpenOptions::default())?;
+    /// assert_eq!(file.root()?.comment()?, None);
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
     pub fn comment(&self) -> Result<Option<Name>> {
         Ok(object::comment(&self.header))
     }
@@ -165,6 +267,15 @@ impl Object {
     ///
     /// # Errors
     /// Invalid if it is not a group.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::{File, OpenOptions};
+    ///
+    /// let file = File::open("examples/scene.h5", &OpenOptions::default())?;
+    /// assert_eq!(file.root()?.group()?.len()?, 6);
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
     pub fn group(&self) -> Result<Group> {
         self.expect(ObjectKind::Group)?;
         Ok(Group::new(self.clone()))
@@ -174,6 +285,16 @@ impl Object {
     ///
     /// # Errors
     /// Invalid if it is not a dataset; Corrupt or Unsupported from its messages.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::{File, OpenOptions};
+    ///
+    /// let file = File::open("examples/scene.h5", &OpenOptions::default())?;
+    /// let temperature = file.root()?.group()?.get("temperature")?.dataset()?;
+    /// assert_eq!(temperature.dims(), [4, 6]);
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
     pub fn dataset(&self) -> Result<Dataset> {
         self.expect(ObjectKind::Dataset)?;
         Dataset::open(self.clone())

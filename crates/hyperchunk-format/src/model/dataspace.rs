@@ -18,6 +18,13 @@ pub enum Dataspace {
 
 impl Dataspace {
     /// Returns the current extent; empty for null and scalar spaces.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk_format::model::Dataspace;
+    ///
+    /// assert!(Dataspace::Scalar.dims().is_empty());
+    /// ```
     #[must_use]
     pub fn dims(&self) -> &[u64] {
         match self {
@@ -27,6 +34,16 @@ impl Dataspace {
     }
 
     /// Returns the number of elements; `None` if more than 2⁶⁴ - 1.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk_format::model::Dataspace;
+    ///
+    /// let space = Dataspace::Simple { dims: vec![3, 5], max: vec![Some(3), None] };
+    /// assert_eq!(space.elements(), Some(15));
+    /// assert_eq!(Dataspace::Scalar.elements(), Some(1));
+    /// assert_eq!(Dataspace::Null.elements(), Some(0));
+    /// ```
     #[must_use]
     pub fn elements(&self) -> Option<u64> {
         match self {

@@ -57,12 +57,26 @@ pub enum Axis {
 
 impl Axis {
     /// Selects one index.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk_format::select::Axis;
+    ///
+    /// assert_eq!(Axis::index(5).length(), 1);
+    /// ```
     #[must_use]
     pub fn index(index: u64) -> Self {
         Self::Range { start: index, stride: 1, count: 1, block: 1 }
     }
 
     /// Selects the indices of a range.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk_format::select::Axis;
+    ///
+    /// assert_eq!(Axis::range(5..8).length(), 3);
+    /// ```
     #[must_use]
     pub fn range(range: Range<u64>) -> Self {
         let block = range.end.saturating_sub(range.start);
@@ -70,6 +84,14 @@ impl Axis {
     }
 
     /// Selects `count` indices, `step` apart.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk_format::select::Axis;
+    ///
+    /// // The indices 1, 11, 21.
+    /// assert_eq!(Axis::steps(1, 10, 3).length(), 3);
+    /// ```
     #[must_use]
     pub fn steps(start: u64, step: u64, count: u64) -> Self {
         Self::Range { start, stride: step, count, block: 1 }
@@ -125,6 +147,20 @@ impl Axis {
 }
 
 impl Selection {
+    /// Selects a range of each dimension.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk_format::select::Selection;
+    ///
+    /// assert_eq!(Selection::ranges([0..2, 5..8]).count(&[4, 10])?, 6);
+    /// # Ok::<(), hyperchunk_format::Error>(())
+    /// ```
+    #[must_use]
+    pub fn ranges<const RANK: usize>(ranges: [Range<u64>; RANK]) -> Self {
+        Self::Axes(ranges.into_iter().map(Axis::range).collect())
+    }
+
     /// Resolves a selection stored in a file; the extent bounds unlimited counts and blocks.
     ///
     /// # Errors

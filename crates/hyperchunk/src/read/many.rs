@@ -26,6 +26,24 @@ pub struct Read<'a> {
 ///
 /// # Errors
 /// The first error; the buffers' contents are then undefined.
+///
+/// # Examples
+/// ```
+/// use hyperchunk::select::Selection;
+/// use hyperchunk::{File, OpenOptions, Read, read_many};
+///
+/// let file = File::open("examples/scene.h5", &OpenOptions::default())?;
+/// let root = file.root()?.group()?;
+/// let (count, steps) = (root.get("count")?.dataset()?, root.get("latest/steps")?.dataset()?);
+/// let (mut one, mut two) = ([0; 4], [0; 10]);
+/// let all = &Selection::All;
+/// read_many(vec![
+///     Read { dataset: &count, choice: all, conversion: None, out: &mut one },
+///     Read { dataset: &steps, choice: all, conversion: None, out: &mut two },
+/// ])?;
+/// assert_eq!((one[0], two[2]), (24, 1));
+/// # Ok::<(), hyperchunk::Error>(())
+/// ```
 pub fn read_many(reads: Vec<Read<'_>>) -> Result<()> {
     let mut outputs: Vec<(&Dataset, &Selection, Output<'_>)> = Vec::new();
     for read in reads {

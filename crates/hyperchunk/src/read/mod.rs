@@ -50,6 +50,19 @@ impl Dataset {
     /// Invalid if the selection does not fit the extent or the buffer; Truncated, Corrupt, Filter,
     /// MissingFilter, Limit or Io with the place in the file. After an error the buffer's contents are
     /// undefined.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::select::Selection;
+    /// use hyperchunk::{File, OpenOptions};
+    ///
+    /// let file = File::open("examples/scene.h5", &OpenOptions::default())?;
+    /// let count = file.root()?.group()?.get("count")?.dataset()?;
+    /// let mut bytes = [0; 4];
+    /// count.read(&Selection::All, &mut bytes)?;
+    /// assert_eq!(i32::from_le_bytes(bytes), 24);
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
     pub fn read(&self, choice: &Selection, out: &mut [u8]) -> Result<()> {
         self.read_with(choice, None, self.element_size()?, out)
     }
@@ -58,6 +71,21 @@ impl Dataset {
     ///
     /// # Errors
     /// As [`Dataset::read`]; Conversion if HDF5 has no conversion between the two.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::select::Selection;
+    /// use hyperchunk::{File, OpenOptions};
+    ///
+    /// let file = File::open("examples/scene.h5", &OpenOptions::default())?;
+    /// use hyperchunk::model::{ByteOrder, Datatype};
+    ///
+    /// let temperature = file.root()?.group()?.get("temperature")?.dataset()?;
+    /// let mut bytes = [0; 8];
+    /// temperature.read_as(&Selection::ranges([3..4, 5..6]), &Datatype::ieee(8, ByteOrder::Big), &mut bytes)?;
+    /// assert_eq!(f64::from_be_bytes(bytes), 23.0);
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
     pub fn read_as(&self, choice: &Selection, memory: &Datatype, out: &mut [u8]) -> Result<()> {
         let conversion = Conversion::new(self.datatype(), memory).map_err(|error| self.name(error))?;
         let size = usize::try_from(memory.size)

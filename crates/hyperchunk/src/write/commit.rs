@@ -3,31 +3,31 @@
 use super::auxiliary::Auxiliary;
 use super::chunks::Data;
 use super::embedded_format::{Companion, Layout as Around};
+use super::group_messages::group_messages;
 use super::journal::Journal;
 use super::options::FileLayout;
-use super::tree::{DatasetNode, GroupNode, Node, NodeId, NodeKind, Tree};
+use super::tree::{DatasetNode, Node, NodeId, NodeKind, Tree};
 use super::writer::{Inner, Writer};
 use crate::{Error, Result};
 use hyperchunk_format::DEFAULT_CHUNK_K;
 use hyperchunk_format::checksum::lookup3;
 use hyperchunk_format::encode::global_heap::Builder;
-use hyperchunk_format::encode::message::{self, attribute_info::AttributeInfo, link_info::LinkInfo};
+use hyperchunk_format::encode::message::{self, attribute_info::AttributeInfo};
 use hyperchunk_format::encode::object_header::{self, HeaderOptions, Message};
-use hyperchunk_format::encode::{LibVersion, attributes, chunk_index, group, superblock, virtual_layout};
+use hyperchunk_format::encode::{LibVersion, attributes, chunk_index, superblock, virtual_layout};
 use hyperchunk_format::model::{
     AllocationTime, Attribute, Chunk, ChunkIndex, Chunked, Dataspace, Layout, Times,
 };
 use hyperchunk_format::parse::chunk_index::ChunkMap;
 use hyperchunk_format::parse::message::file_space::FileSpace;
-use hyperchunk_format::parse::message::group_info::GroupInfo;
 use std::collections::HashMap;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 /// Maximum number of links or attributes in a header; more are kept in a heap, as in libhdf5.
-const MAX_COMPACT_ITEMS: usize = 8;
+pub(super) const MAX_COMPACT_ITEMS: usize = 8;
 /// Maximum size of a message in a header, in bytes.
-const MAX_MESSAGE_BYTES: usize = 65_000;
+pub(super) const MAX_MESSAGE_BYTES: usize = 65_000;
 /// Number of bytes by which a file grows to get another superblock.
 const PADDING: [u8; 8] = [0; 8];
 
@@ -87,6 +87,21 @@ impl Writer {
     ///
     /// # Errors
     /// Invalid if the file is closed; Limit or Unsupported for contents that cannot be stored; the sink's.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::write::{CreateOptions, NodeId, Writer};
+    ///
+    /// let path = std::env::temp_dir().join("hyperchunk-flush.h5");
+    /// std::fs::copy("examples/scene.h5", &path).unwrap();
+    /// let file = Writer::edit(&path, &CreateOptions::default())?;
+    /// file.create_group(NodeId::ROOT, b"made", false)?;
+    /// // The file has the group, whatever ends from here on.
+    /// file.flush()?;
+    /// file.close()?;
+    /// # std::fs::remove_file(&path).unwrap();
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
     pub fn flush(&self) -> Result<()> {
         self.0.open()?;
         self.check_no_transaction("commit")?;
@@ -117,6 +132,21 @@ impl Writer {
     ///
     /// # Errors
     /// The sink's; Io if the journal cannot be deleted.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::write::{CreateOptions, NodeId, Writer};
+    /// use hyperchunk::{File, OpenOptions};
+    ///
+    /// let path = std::env::temp_dir().join("hyperchunk-discard.h5");
+    /// std::fs::copy("examples/scene.h5", &path).unwrap();
+    /// let file = Writer::edit(&path, &CreateOptions::default())?;
+    /// file.unlink(NodeId::ROOT, b"temperature")?;
+    /// file.discard()?;
+    /// assert_eq!(File::open(&path, &OpenOptions::default())?.root()?.group()?.len()?, 6);
+    /// # std::fs::remove_file(&path).unwrap();
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
     pub fn discard(&self) -> Result<()> {
         let _one = self.0.commits();
         let again = self.0.left.swap(false, Ordering::AcqRel);
@@ -138,6 +168,17 @@ impl Writer {
     /// As [`Writer::flush`]; the file is not closed then. With a journal, the written data are kept:
     /// closing may be tried again, and [`recover`](super::recover) makes a file of them when this writer is
     /// gone.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::write::{CreateOptions, MemorySink, NodeId, Writer};
+    /// use std::sync::Arc;
+    ///
+    /// let file = Writer::create_in(Arc::new(MemorySink::default()), None, &CreateOptions::default())?;
+    /// file.close()?;
+    /// assert!(file.create_group(NodeId::ROOT, b"late", false).is_err());
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
     pub fn close(&self) -> Result<()> {
         self.check_no_transaction("close the file")?;
         let mut last = self.0.commits();
@@ -711,53 +752,6 @@ pub(super) fn plain(kind: u16, data: Vec<u8>) -> Message {
     Message { kind, flags: 0, creation_order: None, data }
 }
 
-fn constant(kind: u16, data: Vec<u8>) -> Message {
+pub(super) fn constant(kind: u16, data: Vec<u8>) -> Message {
     Message { kind, flags: message::CONSTANT, creation_order: None, data }
-}
-
-fn group_messages(
-    node: &Node,
-    group: &GroupNode,
-    addresses: &[u64],
-    beside: &mut Auxiliary<'_>,
-    sealed: bool,
-) -> Result<Vec<Message>> {
-    let address = |id: NodeId| addresses.get(id.0).copied().unwrap_or(0);
-    let links = group.stored(node.track_order, address);
-    let mut compact = Vec::new();
-    if sealed || links.len() <= MAX_COMPACT_ITEMS {
-        for link in &links {
-            compact.push((link.creation_order, message::link::encode(link)?));
-        }
-    }
-    let dense =
-        links.len() > compact.len() || compact.iter().any(|(_, bytes)| bytes.len() > MAX_MESSAGE_BYTES);
-    if dense && sealed {
-        return Err(Error::limit("a link too large for the header of its group"));
-    }
-    let next = u64::try_from(group.next).ok().filter(|_| node.track_order);
-    let mut info = LinkInfo { next_order: next, indexed: node.track_order, ..LinkInfo::default() };
-    if dense {
-        let dense = beside.add_blocks(|allocate| {
-            let mut dense = group::dense_links(&links, node.track_order, allocate)?;
-            let blocks = std::mem::take(&mut dense.blocks);
-            Ok((dense, blocks))
-        })?;
-        (info.heap, info.by_name, info.by_order) = (Some(dense.heap), Some(dense.by_name), dense.by_order);
-    }
-    let mut messages = vec![
-        plain(message::LINK_INFO, message::link_info::encode(&info)?),
-        constant(
-            message::GROUP_INFO,
-            message::group_info::encode(&GroupInfo {
-                phase_change: sealed.then_some((u16::MAX, 0)),
-                estimate: None,
-            })?,
-        ),
-    ];
-    if !dense {
-        compact.sort_by_key(|(order, _)| *order);
-        messages.extend(compact.into_iter().map(|(_, data)| plain(message::LINK, data)));
-    }
-    Ok(messages)
 }

@@ -136,6 +136,24 @@ impl DatasetWriter {
     ///
     /// # Errors
     /// Invalid if the selection is not in the extent, or `data` has another size; a filter's; the sink's.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::model::{ByteOrder, Dataspace, Datatype};
+    /// use hyperchunk::select::Selection;
+    /// use hyperchunk::write::{CreateOptions, DatasetOptions, MemorySink, NewLayout, NodeId, Writer};
+    /// use std::sync::Arc;
+    ///
+    /// let file = Writer::create_in(Arc::new(MemorySink::default()), None, &CreateOptions::default())?;
+    /// let dataspace = Dataspace::Simple { dims: vec![4, 6], max: vec![None, Some(6)] };
+    /// let options = DatasetOptions::new(Datatype::ieee(4, ByteOrder::Little), dataspace)
+    ///     .with_layout(NewLayout::Chunked(vec![2, 3]));
+    /// let data = file.create_dataset(NodeId::ROOT, b"data", options)?;
+    /// let row: Vec<u8> = (0..6).flat_map(|number| (number as f32).to_le_bytes()).collect();
+    /// data.write(&Selection::ranges([0..1, 0..6]), &row)?;
+    /// file.close()?;
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
     pub fn write(&self, choice: &Selection, data: &[u8]) -> Result<()> {
         self.write_elements(choice, &Elements { data, size: self.node.element_size, conversion: None })
     }
@@ -144,6 +162,24 @@ impl DatasetWriter {
     ///
     /// # Errors
     /// As [`DatasetWriter::write`]; Conversion if HDF5 has none.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::model::{ByteOrder, Dataspace, Datatype};
+    /// use hyperchunk::select::Selection;
+    /// use hyperchunk::write::{CreateOptions, DatasetOptions, MemorySink, NewLayout, NodeId, Writer};
+    /// use std::sync::Arc;
+    ///
+    /// let file = Writer::create_in(Arc::new(MemorySink::default()), None, &CreateOptions::default())?;
+    /// let dataspace = Dataspace::Simple { dims: vec![4, 6], max: vec![None, Some(6)] };
+    /// let options = DatasetOptions::new(Datatype::ieee(4, ByteOrder::Little), dataspace)
+    ///     .with_layout(NewLayout::Chunked(vec![2, 3]));
+    /// let data = file.create_dataset(NodeId::ROOT, b"data", options)?;
+    /// // Integers, converted.
+    /// data.write_as(&Selection::All, &Datatype::integer(1, false, ByteOrder::Little), &[7; 24])?;
+    /// file.close()?;
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
     pub fn write_as(&self, choice: &Selection, datatype: &Datatype, data: &[u8]) -> Result<()> {
         let conversion = Conversion::new(datatype, &self.node.datatype)?;
         let size = usize::try_from(datatype.size).map_err(|_| Error::limit("elements larger than memory"))?;
@@ -276,6 +312,24 @@ impl DatasetWriter {
     ///
     /// # Errors
     /// Invalid if the dataset has no chunks, none begins there, or `data` is empty; the sink's.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::model::{ByteOrder, Dataspace, Datatype};
+    /// use hyperchunk::write::{CreateOptions, DatasetOptions, MemorySink, NewLayout, NodeId, Writer};
+    /// use std::sync::Arc;
+    ///
+    /// let file = Writer::create_in(Arc::new(MemorySink::default()), None, &CreateOptions::default())?;
+    /// let dataspace = Dataspace::Simple { dims: vec![4, 6], max: vec![None, Some(6)] };
+    /// let options = DatasetOptions::new(Datatype::ieee(4, ByteOrder::Little), dataspace)
+    ///     .with_layout(NewLayout::Chunked(vec![2, 3]));
+    /// let data = file.create_dataset(NodeId::ROOT, b"data", options)?;
+    /// // As it is stored: this dataset has no filters.
+    /// data.write_chunk(&[2, 0], &[0; 4 * 6], 0)?;
+    /// assert_eq!(data.read_chunk(&[2, 0])?.map(|(bytes, _)| bytes.len()), Some(24));
+    /// file.close()?;
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
     pub fn write_chunk(&self, offset: &[u64], data: &[u8], filter_mask: u32) -> Result<()> {
         self.file.0.open()?;
         let chunks = self.own_chunks()?;
@@ -389,6 +443,23 @@ impl DatasetWriter {
     ///
     /// # Errors
     /// Invalid if the dataset has no chunks, or the extent is beyond its bound.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::model::{ByteOrder, Dataspace, Datatype};
+    /// use hyperchunk::write::{CreateOptions, DatasetOptions, MemorySink, NewLayout, NodeId, Writer};
+    /// use std::sync::Arc;
+    ///
+    /// let file = Writer::create_in(Arc::new(MemorySink::default()), None, &CreateOptions::default())?;
+    /// let dataspace = Dataspace::Simple { dims: vec![4, 6], max: vec![None, Some(6)] };
+    /// let options = DatasetOptions::new(Datatype::ieee(4, ByteOrder::Little), dataspace)
+    ///     .with_layout(NewLayout::Chunked(vec![2, 3]));
+    /// let data = file.create_dataset(NodeId::ROOT, b"data", options)?;
+    /// data.resize(&[100, 6])?;
+    /// assert_eq!(data.dims(), [100, 6]);
+    /// file.close()?;
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
     pub fn resize(&self, dims: &[u64]) -> Result<()> {
         self.file.0.open()?;
         message_limits::extent(dims, &[]).map_err(|error| self.named(error))?;

@@ -189,6 +189,21 @@ impl Writer {
     /// As [`File::open`]; Locked if a program has the file open; Unsupported, before anything is written, for files
     /// with an image of the metadata cache or addresses of another width than 8 bytes, and for files of a sharded
     /// store.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::write::{CreateOptions, NodeId, Writer};
+    /// use hyperchunk::{File, OpenOptions};
+    ///
+    /// let path = std::env::temp_dir().join("hyperchunk-edit.h5");
+    /// std::fs::copy("examples/scene.h5", &path).unwrap();
+    /// let file = Writer::edit(&path, &CreateOptions::default())?;
+    /// file.create_group(NodeId::ROOT, b"made", false)?;
+    /// file.close()?;
+    /// assert_eq!(File::open(&path, &OpenOptions::default())?.root()?.group()?.len()?, 7);
+    /// # std::fs::remove_file(&path).unwrap();
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
     pub fn edit(path: impl AsRef<Path>, options: &CreateOptions) -> Result<Self> {
         let path = path.as_ref();
         edit(path, options).map_err(|error| error.file(path.display()))

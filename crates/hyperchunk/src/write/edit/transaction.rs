@@ -15,6 +15,21 @@ impl Writer {
     ///
     /// # Errors
     /// Unsupported for a file that is not edited; Invalid if a transaction is open; as [`Writer::flush`].
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::write::{CreateOptions, NodeId, Writer};
+    ///
+    /// let path = std::env::temp_dir().join("hyperchunk-begin.h5");
+    /// std::fs::copy("examples/scene.h5", &path).unwrap();
+    /// let file = Writer::edit(&path, &CreateOptions::default())?;
+    /// file.begin()?;
+    /// file.create_group(NodeId::ROOT, b"made", false)?;
+    /// file.end()?;
+    /// file.close()?;
+    /// # std::fs::remove_file(&path).unwrap();
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
     pub fn begin(&self) -> Result<()> {
         let Some(edit) = &self.0.edit else {
             return Err(self.0.named(Error::unsupported(
@@ -49,6 +64,22 @@ impl Writer {
     ///
     /// # Errors
     /// Invalid if none is open; the errors of reading the file: nothing can be committed then.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::write::{CreateOptions, NodeId, Writer};
+    ///
+    /// let path = std::env::temp_dir().join("hyperchunk-rollback.h5");
+    /// std::fs::copy("examples/scene.h5", &path).unwrap();
+    /// let file = Writer::edit(&path, &CreateOptions::default())?;
+    /// file.begin()?;
+    /// file.unlink(NodeId::ROOT, b"temperature")?;
+    /// file.rollback()?;
+    /// assert_eq!(file.names(NodeId::ROOT)?.len(), 6);
+    /// file.close()?;
+    /// # std::fs::remove_file(&path).unwrap();
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
     pub fn rollback(&self) -> Result<()> {
         self.0.open()?;
         let state = self.take_transaction()?;

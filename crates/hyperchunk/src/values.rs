@@ -1,0 +1,219 @@
+//! Typed reads: elements as numbers and strings of Rust.
+
+use crate::dataset::Dataset;
+use crate::file::File;
+use crate::object::Object;
+use crate::{Error, Result};
+use hyperchunk_format::convert::Conversion;
+use hyperchunk_format::model::{Attribute, ByteOrder, Class, Dataspace, Datatype, StringPadding};
+use hyperchunk_format::select::Selection;
+
+const ORDER: ByteOrder = if cfg!(target_endian = "big") { ByteOrder::Big } else { ByteOrder::Little };
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// Number type of Rust as which elements are read: integers of 8 to 64 bits, `f32` and `f64`.
+pub trait Number: sealed::Sealed + Copy {
+    /// Returns its datatype in HDF5.
+    fn datatype() -> Datatype;
+    /// Returns the numbers that have these bytes in memory.
+    #[doc(hidden)]
+    fn from_memory(bytes: &[u8]) -> Vec<Self>;
+}
+
+macro_rules! numbers {
+    ($($number:ty: $datatype:expr;)*) => { $(
+        impl sealed::Sealed for $number {}
+
+        impl Number for $number {
+            fn datatype() -> Datatype {
+                $datatype
+            }
+
+            fn from_memory(bytes: &[u8]) -> Vec<Self> {
+                let (elements, _) = bytes.as_chunks();
+                elements.iter().map(|element| Self::from_ne_bytes(*element)).collect()
+            }
+        }
+    )* };
+}
+
+numbers! {
+    i8: Datatype::integer(1, true, ORDER);
+    i16: Datatype::integer(2, true, ORDER);
+    i32: Datatype::integer(4, true, ORDER);
+    i64: Datatype::integer(8, true, ORDER);
+    u8: Datatype::integer(1, false, ORDER);
+    u16: Datatype::integer(2, false, ORDER);
+    u32: Datatype::integer(4, false, ORDER);
+    u64: Datatype::integer(8, false, ORDER);
+    f32: Datatype::ieee(4, ORDER);
+    f64: Datatype::ieee(8, ORDER);
+}
+
+impl Dataset {
+    /// Reads numbers, in the order of the selection, converted as HDF5 converts: those beyond the type's range become
+    /// the nearest that it has.
+    ///
+    /// # Errors
+    /// As [`Dataset::read_as`]; Limit if the elements are larger than memory.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::select::Selection;
+    /// use hyperchunk::{File, OpenOptions};
+    ///
+    /// let file = File::open("examples/scene.h5", &OpenOptions::default())?;
+    /// let temperature = file.root()?.group()?.get("temperature")?.dataset()?;
+    /// let row: Vec<f64> = temperature.read_values(&Selection::ranges([1..2, 0..4]))?;
+    /// assert_eq!(row, [6.0, 7.0, 8.0, 9.0]);
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
+    pub fn read_values<T: Number>(&self, choice: &Selection) -> Result<Vec<T>> {
+        let mut bytes = self.buffer(choice, size_of::<T>())?;
+        self.read_as(choice, &T::datatype(), &mut bytes)?;
+        Ok(T::from_memory(&bytes))
+    }
+
+    /// Reads strings, of fixed or variable length, without their padding. Bytes that are not UTF-8 become U+FFFD.
+    ///
+    /// # Errors
+    /// As [`Dataset::read`]; Invalid if the elements are not strings.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::select::Selection;
+    /// use hyperchunk::{File, OpenOptions};
+    ///
+    /// let file = File::open("examples/scene.h5", &OpenOptions::default())?;
+    /// let stations = file.root()?.group()?.get("stations")?.dataset()?;
+    /// assert_eq!(stations.read_strings(&Selection::All)?, ["Bern", "Zürich"]);
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
+    pub fn read_strings(&self, choice: &Selection) -> Result<Vec<String>> {
+        let strings = self.read_byte_strings(choice)?;
+        Ok(strings.into_iter().map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).collect())
+    }
+
+    /// Reads strings as [`Dataset::read_strings`], as bytes.
+    ///
+    /// # Errors
+    /// As [`Dataset::read_strings`].
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::select::Selection;
+    /// use hyperchunk::{File, OpenOptions};
+    ///
+    /// let file = File::open("examples/scene.h5", &OpenOptions::default())?;
+    /// let stations = file.root()?.group()?.get("stations")?.dataset()?;
+    /// assert_eq!(stations.read_byte_strings(&Selection::All)?[0], b"Bern");
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
+    pub fn read_byte_strings(&self, choice: &Selection) -> Result<Vec<Vec<u8>>> {
+        let mut bytes = self.buffer(choice, self.element_size()?)?;
+        self.read(choice, &mut bytes)?;
+        strings(self.object().file(), self.datatype(), &bytes).map_err(|error| self.name(error))
+    }
+
+    /// Returns a buffer for elements of `size` bytes.
+    fn buffer(&self, choice: &Selection, size: usize) -> Result<Vec<u8>> {
+        let count = match self.dataspace() {
+            Dataspace::Null => 0,
+            _ => choice.count(self.dims()).map_err(|error| self.name(error))?,
+        };
+        let bytes = usize::try_from(count).ok().and_then(|count| count.checked_mul(size));
+        let mut buffer = Vec::new();
+        let reserved = bytes.is_some_and(|bytes| buffer.try_reserve_exact(bytes).is_ok());
+        let (true, Some(bytes)) = (reserved, bytes) else {
+            return Err(
+                self.name(Error::limit(format!("{count} elements of {size} bytes are larger than memory")))
+            );
+        };
+        buffer.resize(bytes, 0);
+        Ok(buffer)
+    }
+}
+
+impl Object {
+    /// Reads an attribute as numbers, converted as [`Dataset::read_values`] does; `None` if it does not exist.
+    ///
+    /// # Errors
+    /// If it cannot be read; Conversion if it has no numbers.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::{File, OpenOptions};
+    ///
+    /// let file = File::open("examples/scene.h5", &OpenOptions::default())?;
+    /// let temperature = file.root()?.group()?.get("temperature")?;
+    /// assert_eq!(temperature.attribute_values::<f32>("range")?, Some(vec![0.0, 23.0]));
+    /// assert_eq!(temperature.attribute_values::<f32>("offset")?, None);
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
+    pub fn attribute_values<T: Number>(&self, name: impl AsRef<[u8]>) -> Result<Option<Vec<T>>> {
+        let Some(found) = self.attribute(name.as_ref())? else { return Ok(None) };
+        numbers_of(&found).map(Some).map_err(|error| self.name(error))
+    }
+
+    /// Reads an attribute as strings; `None` if it does not exist.
+    ///
+    /// # Errors
+    /// If it cannot be read; Invalid if it has no strings.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::{File, OpenOptions};
+    ///
+    /// let file = File::open("examples/scene.h5", &OpenOptions::default())?;
+    /// let temperature = file.root()?.group()?.get("temperature")?;
+    /// assert_eq!(temperature.attribute_strings("units")?, Some(vec!["K".to_owned()]));
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
+    pub fn attribute_strings(&self, name: impl AsRef<[u8]>) -> Result<Option<Vec<String>>> {
+        let Some(found) = self.attribute(name.as_ref())? else { return Ok(None) };
+        let strings = strings(self.file(), &found.datatype, &found.data).map_err(|error| self.name(error))?;
+        Ok(Some(strings.into_iter().map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).collect()))
+    }
+}
+
+fn numbers_of<T: Number>(attribute: &Attribute) -> Result<Vec<T>> {
+    let too_many = || Error::limit("an attribute larger than memory");
+    let count = attribute.dataspace.elements().and_then(|count| usize::try_from(count).ok());
+    let count = count.ok_or_else(too_many)?;
+    let mut bytes = vec![0; count.checked_mul(size_of::<T>()).ok_or_else(too_many)?];
+    Conversion::new(&attribute.datatype, &T::datatype())?.run(&attribute.data, &mut bytes, count)?;
+    Ok(T::from_memory(&bytes))
+}
+
+/// Returns the strings that elements of a file hold, as they are stored, without padding. A NUL ends a string.
+///
+/// # Errors
+/// Invalid if they are not strings; as [`crate::Sequences::get`].
+#[doc(hidden)]
+pub fn strings(file: &File, datatype: &Datatype, elements: &[u8]) -> Result<Vec<Vec<u8>>> {
+    let size = usize::try_from(datatype.size).ok().filter(|size| *size > 0);
+    let size = size.ok_or_else(|| Error::limit("elements of no size, or larger than memory"))?;
+    match &datatype.class {
+        Class::String { padding, .. } => {
+            Ok(elements.chunks_exact(size).map(|element| unpadded(element, *padding).to_vec()).collect())
+        }
+        Class::VlenString { .. } => {
+            let mut sequences = file.sequences();
+            let all = elements.chunks_exact(size);
+            all.map(|element| sequences.string(element).map(<[u8]>::to_vec)).collect()
+        }
+        _ => Err(Error::invalid("cannot read strings: expected elements that are strings, got others")),
+    }
+}
+
+/// Returns a string of fixed length up to its padding.
+fn unpadded(bytes: &[u8], padding: StringPadding) -> &[u8] {
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    let text = bytes.get(..end).unwrap_or_default();
+    let is_padding = |byte: &u8| padding == StringPadding::SpacePadded && *byte == b' ';
+    let end = text.iter().rposition(|byte| !is_padding(byte)).map_or(0, |at| at + 1);
+    text.get(..end).unwrap_or_default()
+}

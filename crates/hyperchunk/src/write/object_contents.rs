@@ -1,0 +1,261 @@
+//! Contents of objects that are written: links, attributes, comments and times.
+
+use super::journal::Entry;
+use super::message_limits;
+use super::tree::{NewLink, NodeId, NodeKind, Tree};
+use super::writer::{Undo, Writer, on_node};
+use crate::{Error, ErrorKind, Result};
+use hyperchunk_format::encode;
+use hyperchunk_format::model::{Attribute, Name, ObjectKind};
+
+impl Writer {
+    /// Returns the kind of an object.
+    ///
+    /// # Errors
+    /// Invalid if it is of another file.
+    pub fn kind(&self, id: NodeId) -> Result<ObjectKind> {
+        self.load(id).map_err(|error| self.0.named(error))?;
+        Ok(match &self.0.tree().node(id)?.kind {
+            NodeKind::Group(_) => ObjectKind::Group,
+            NodeKind::Dataset(_) => ObjectKind::Dataset,
+            NodeKind::Datatype(_) => ObjectKind::Datatype,
+            NodeKind::Kept { kind, .. } => *kind,
+            NodeKind::Unread { .. } => return Err(Error::invalid("an object that was not read")),
+        })
+    }
+
+    /// Returns the target of a group's link.
+    ///
+    /// # Errors
+    /// Invalid if the object is no group.
+    pub fn find(&self, group: NodeId, name: &[u8]) -> Result<Option<NewLink>> {
+        self.load_content(group).map_err(|error| self.0.named(error))?;
+        Ok(self.0.tree().group(group)?.links.get(name).map(|link| link.target.clone()))
+    }
+
+    /// Returns the names of a group's links, in creation order if that is tracked, else sorted.
+    ///
+    /// # Errors
+    /// Invalid if the object is no group.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::write::{CreateOptions, NodeId, Writer};
+    ///
+    /// let path = std::env::temp_dir().join("hyperchunk-names.h5");
+    /// std::fs::copy("examples/scene.h5", &path).unwrap();
+    /// let file = Writer::edit(&path, &CreateOptions::default())?;
+    /// assert_eq!(file.names(NodeId::ROOT)?.len(), 6);
+    /// file.close()?;
+    /// # std::fs::remove_file(&path).unwrap();
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
+    pub fn names(&self, group: NodeId) -> Result<Vec<Name>> {
+        self.load_content(group).map_err(|error| self.0.named(error))?;
+        let tree = self.0.tree();
+        let track_order = tree.node(group)?.track_order;
+        let mut links: Vec<_> = tree.group(group)?.links.iter().collect();
+        if track_order {
+            links.sort_by_key(|(_, link)| link.order);
+        }
+        Ok(links.into_iter().map(|(name, _)| name.clone()).collect())
+    }
+
+    /// Makes a link.
+    ///
+    /// # Errors
+    /// Invalid if the name is taken or cannot be one.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::write::{CreateOptions, MemorySink, NewLink, NodeId, Writer};
+    /// use std::sync::Arc;
+    ///
+    /// let file = Writer::create_in(Arc::new(MemorySink::default()), None, &CreateOptions::default())?;
+    /// file.link(NodeId::ROOT, b"latest", NewLink::Soft("/runs/first".into()))?;
+    /// assert_eq!(file.names(NodeId::ROOT)?.len(), 1);
+    /// file.close()?;
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
+    pub fn link(&self, group: NodeId, name: &[u8], target: NewLink) -> Result<()> {
+        self.load_content(group)?;
+        if let NewLink::Hard(id) = target {
+            self.load_for_change(id)?;
+        }
+        self.change(|tree, done| {
+            message_limits::link(name, &target)?;
+            tree.link(group, name, target.clone())?;
+            let name = Name::from(name);
+            done.push(Entry::Link { group, name: name.clone(), target });
+            let undo = move |tree: &mut Tree| drop(tree.unlink_last(group, name.as_bytes()));
+            Ok(((), Box::new(undo) as Undo))
+        })
+    }
+
+    /// Removes a link. An object without links is not in the file.
+    ///
+    /// # Errors
+    /// NotFound if it does not exist.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::write::{CreateOptions, NodeId, Writer};
+    /// use hyperchunk::{File, OpenOptions};
+    ///
+    /// let path = std::env::temp_dir().join("hyperchunk-unlink.h5");
+    /// std::fs::copy("examples/scene.h5", &path).unwrap();
+    /// let file = Writer::edit(&path, &CreateOptions::default())?;
+    /// file.unlink(NodeId::ROOT, b"latest")?;
+    /// file.close()?;
+    /// assert_eq!(File::open(&path, &OpenOptions::default())?.root()?.group()?.len()?, 5);
+    /// # std::fs::remove_file(&path).unwrap();
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
+    pub fn unlink(&self, group: NodeId, name: &[u8]) -> Result<()> {
+        if let Some(NewLink::Hard(id)) = self.find(group, name)? {
+            self.load_for_change(id)?;
+        }
+        self.change(|tree, done| {
+            let old = tree.group(group)?.links.get(name).cloned();
+            tree.unlink(group, name)?;
+            let name = Name::from(name);
+            done.push(Entry::Unlink { group, name: name.clone() });
+            let undo = move |tree: &mut Tree| drop(old.map(|old| tree.link_again(group, name, old)));
+            Ok(((), Box::new(undo) as Undo))
+        })
+    }
+
+    /// Sets an attribute; one of the same name is replaced. `creation_order` is ignored.
+    ///
+    /// # Errors
+    /// Invalid if it has no name, or its data do not have the size of its type and extent.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::model::{Attribute, ByteOrder, CharacterSet, Dataspace, Datatype};
+    /// use hyperchunk::write::{CreateOptions, MemorySink, NodeId, Writer};
+    /// use std::sync::Arc;
+    ///
+    /// let file = Writer::create_in(Arc::new(MemorySink::default()), None, &CreateOptions::default())?;
+    /// let attribute = Attribute {
+    ///     name: "version".into(),
+    ///     charset: CharacterSet::Ascii,
+    ///     datatype: Datatype::integer(1, false, ByteOrder::Little),
+    ///     committed: None,
+    ///     dataspace: Dataspace::Scalar,
+    ///     data: vec![3],
+    ///     creation_order: None,
+    /// };
+    /// file.set_attribute(NodeId::ROOT, attribute)?;
+    /// file.close()?;
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
+    pub fn set_attribute(&self, object: NodeId, attribute: Attribute) -> Result<()> {
+        self.load_for_change(object)?;
+        self.load_attributes(object)?;
+        self.load_replaced_type(object, attribute.name.as_bytes(), attribute.committed)?;
+        let (age, encoded) =
+            self.0.able(|age| encode::message::datatype::encode(&attribute.datatype, age))?;
+        message_limits::datatype(&encoded).map_err(|error| self.0.named(error.object(&attribute.name)))?;
+        self.0.notice(age, || format!("the datatype of the attribute {}", attribute.name));
+        if self.0.journal.is_some() && attribute.datatype.has_vlen() {
+            self.0.heap.flush(&self.0.space, &*self.0.sink, self.0.edit.is_some())?;
+            self.0.front_heap.flush(&self.0.space, &*self.0.sink, self.0.edit.is_some())?;
+        }
+        self.change(|tree, done| {
+            let name = attribute.name.clone();
+            let node = tree.node(object)?;
+            let (old, next) = (node.attributes.get(&name).cloned(), node.next_attribute);
+            message_limits::attribute_order(node, old.is_some())?;
+            tree.set_attribute(object, attribute.clone())?;
+            tree.use_datatype(attribute.committed.filter(|_| self.0.edit.is_some()));
+            done.push(Entry::Attribute { object, attribute });
+            let undo = on_node(object, move |node| {
+                node.attributes.remove(&name);
+                node.attributes.extend(old.map(|old| (name, old)));
+                node.next_attribute = next;
+            });
+            Ok(((), undo))
+        })
+    }
+
+    /// Removes an attribute.
+    ///
+    /// # Errors
+    /// NotFound if it does not exist.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::write::{CreateOptions, NodeId, Writer};
+    ///
+    /// let path = std::env::temp_dir().join("hyperchunk-delete.h5");
+    /// std::fs::copy("examples/scene.h5", &path).unwrap();
+    /// let file = Writer::edit(&path, &CreateOptions::default())?;
+    /// file.delete_attribute(NodeId::ROOT, b"title")?;
+    /// assert!(file.attribute(NodeId::ROOT, b"title")?.is_none());
+    /// file.close()?;
+    /// # std::fs::remove_file(&path).unwrap();
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
+    pub fn delete_attribute(&self, object: NodeId, name: &[u8]) -> Result<()> {
+        self.load_for_change(object)?;
+        self.load_attributes(object)?;
+        self.load_replaced_type(object, name, None)?;
+        self.change(|tree, done| {
+            let node = tree.node_mut(object)?;
+            let removed = node.attributes.remove(name);
+            if removed.is_some() {
+                node.replace(|replaced| replaced.attributes = true);
+            }
+            let name = Name::from(name);
+            let removed =
+                removed.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("no attribute {name}")))?;
+            done.push(Entry::NoAttribute { object, name: name.clone() });
+            Ok(((), on_node(object, move |node| drop(node.attributes.insert(name, removed)))))
+        })
+    }
+
+    /// Returns an attribute.
+    ///
+    /// # Errors
+    /// Invalid if the object is of another file.
+    pub fn attribute(&self, object: NodeId, name: &[u8]) -> Result<Option<Attribute>> {
+        self.load_attributes(object).map_err(|error| self.0.named(error))?;
+        Ok(self.0.tree().node(object)?.attributes.get(name).cloned())
+    }
+
+    /// Sets an object's comment.
+    ///
+    /// # Errors
+    /// Invalid if the object is of another file.
+    pub fn set_comment(&self, object: NodeId, comment: Option<Name>) -> Result<()> {
+        message_limits::comment(comment.as_ref()).map_err(|error| self.0.named(error))?;
+        self.load_for_change(object)?;
+        self.change(|tree, done| {
+            let node = tree.node_mut(object)?;
+            node.replace(|replaced| replaced.comment = true);
+            let old = std::mem::replace(&mut node.comment, comment.clone());
+            done.push(Entry::Comment { object, comment });
+            Ok(((), on_node(object, move |node| node.comment = old)))
+        })
+    }
+
+    /// Stores an object's times of access, change, modification and creation: the time of this call.
+    ///
+    /// # Errors
+    /// Invalid if the file is closed, or the object is of another file.
+    pub fn track_times(&self, object: NodeId) -> Result<()> {
+        self.load(object)?;
+        if self.0.tree().node(object)?.base.is_some() {
+            let message = "cannot track the times of the object: that is fixed when an object is made";
+            return Err(self.0.named(Error::unsupported(message)));
+        }
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        // HDF5 stores the seconds of object headers in 32 bits.
+        let now = u32::try_from(now.as_secs()).unwrap_or(u32::MAX);
+        self.change(|tree, _| {
+            let old = tree.node_mut(object)?.made.replace(now);
+            Ok(((), on_node(object, move |node| node.made = old)))
+        })
+    }
+}
