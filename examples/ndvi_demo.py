@@ -2,9 +2,9 @@
 
 Attaches NDVI to the scene as a function in Python, Lua and C++, reads each through stock h5py in a fresh
 process, checks every value against NumPy, and draws the result. Then reads datasets whose functions try to do
-harm, and shows what stops them. Then reads a mosaic of the scene from an S3 server, lets four processes write one
-file at once, and asks an HDF5 file with SQL. Everything goes into demo-output/; the exit status is 1 if any check
-fails.
+harm, and shows what stops them. Then reads a mosaic of the scene from an S3 server, joins 200 files there to one
+dataset, lets four processes write one file at once, and asks an HDF5 file with SQL. Everything goes into
+demo-output/; the exit status is 1 if any check fails.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import granules_demo
+import granules_picture
 import h5py
 import numpy as np
 import s3_demo
@@ -255,6 +257,17 @@ def cloud(bands: dict[str, np.ndarray], checks: Checks) -> Path | None:
     return OUT / "s3.png"
 
 
+def granules(bands: dict[str, np.ndarray], checks: Checks) -> Path | None:
+    """Runs the part with many files; returns its picture."""
+    answer = granules_demo.act(bands, OUT)
+    if answer is None:
+        return None
+    for what in answer.wrong:
+        checks.that(False, f"granules: {what}")
+    granules_picture.draw(answer, OUT / "granules.png")
+    return OUT / "granules.png"
+
+
 def many(bands: dict[str, np.ndarray], checks: Checks) -> Path:
     """Runs the part with many processes; returns its picture."""
     print(f"\n{store_demo.PROCESSES} processes write one file:")
@@ -286,6 +299,7 @@ def main() -> None:
     if live.exists():
         draw(bands, np.load(live), taken["ndvi.lua"], OUT / "ndvi.png")
     picture = cloud(bands, checks)
+    joined = granules(bands, checks)
     processes = many(bands, checks)
     asked = table(bands, checks)
     print(f"\n{time.monotonic() - start:.1f} s")
@@ -294,6 +308,8 @@ def main() -> None:
     print(OUT / "ndvi.png")
     if picture:
         print(picture)
+    if joined:
+        print(joined)
     print(processes)
     print(asked)
 

@@ -152,6 +152,7 @@ _MODULES = (
     "trust",
     "typing",
     "udf",
+    "zarr",
 )
 
 

@@ -8,12 +8,12 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 from weakref import WeakValueDictionary
 
 import numpy as np
 
-from hyperchunk import _core, batches
+from hyperchunk import _core, batches, collecting
 from hyperchunk.dataset import Dataset
 from hyperchunk.exceptions import ChangedError, InvalidError, NotFoundError
 from hyperchunk.file import File, is_url, network_options
@@ -24,6 +24,9 @@ __all__ = ["Collection", "CollectionDataset", "open_collection"]
 
 #: Files of a collection: paths or URLs, a pattern (``"day*.nc"``), a folder, or a collection's file (``"all.hcx"``).
 Files: TypeAlias = PathLike | Sequence[PathLike]
+#: ``xarray.Dataset`` of VirtualiZarr, and ``icechunk.Repository``.
+VirtualDataset: TypeAlias = Any
+Repository: TypeAlias = Any
 #: Index of one axis.
 _Item: TypeAlias = int | slice | Array
 
@@ -38,6 +41,8 @@ def open_collection(
     concat: str | Literal[0] | None = None,
     *,
     on_mismatch: Literal["error", "skip"] = "error",
+    output: PathLike | None = None,
+    overwrite: bool = False,
     progress: Callable[[int, int], object] | None = None,
     threads: int | None = None,
     limits: Mapping[str, int] | None = None,
@@ -55,6 +60,9 @@ def open_collection(
             default, the only unlimited dimension of the first file.
         on_mismatch: What to do with a file that cannot be read, or has another layout than the first one: ``"error"``,
             or ``"skip"``, which leaves it out (:attr:`Collection.skipped`).
+        output: File, ``NAME.hcx``, to which the new collection is saved. After each 1,000 files, what is finished is
+            kept in ``NAME.partial.hcx``, from which the same call goes on if it was interrupted.
+        overwrite: True to replace an existing `output`.
         progress: Called with the number of finished files and the number of all files.
         threads: Maximum number of decoding threads.
         limits, storage_options, network: As for :class:`File`.
@@ -88,14 +96,22 @@ def open_collection(
     if limits:
         options["limits"] = dict(limits)
     if isinstance(files, str | os.PathLike) and os.fspath(files).endswith(_SUFFIX):
-        if concat is not None:
-            raise TypeError("concat is for new collections: this one is joined already")
+        if concat is not None or output is not None:
+            raise TypeError("concat and output are for new collections: this one is joined already")
         return Collection(_core.Collection.open(os.fspath(files), **options), options, _absolute(files))
     if not (concat is None or isinstance(concat, str) or (concat == 0 and type(concat) is int)):
         raise ValueError(f"concat must be the name of a dimension, or 0 for the first axes, not {concat!r}")
     if on_mismatch not in ("error", "skip"):
         raise ValueError(f"on_mismatch must be 'error' or 'skip', not {on_mismatch!r}")
     names = _names(files, options)
+    if output is not None:
+        target = _collection_name(output)
+        skip = on_mismatch == "skip"
+        return Collection(
+            collecting.collect_into(names, target, overwrite, concat, skip, progress, options),
+            options,
+            _absolute(target),
+        )
     report = _reporter(progress, len(names))
     core = _core.Collection.collect(names, concat=concat, skip=on_mismatch == "skip", progress=report, **options)
     return Collection(core, options)
@@ -104,6 +120,13 @@ def open_collection(
 def _absolute(name: PathLike) -> str:
     text = os.fspath(name)
     return text if is_url(text) else str(Path(text.removeprefix("file://")).absolute())
+
+
+def _collection_name(path: PathLike) -> str:
+    name = os.fspath(path)
+    if not name.endswith(_SUFFIX):
+        raise ValueError(f"cannot save the collection: expected a name that ends with {_SUFFIX}, got {path!r}")
+    return name
 
 
 def _reporter(progress: Callable[[int, int], object] | None, total: int) -> Callable[[int], None] | None:
@@ -241,9 +264,7 @@ class Collection(Mapping[str, "CollectionDataset"]):
             path: The new file.
             overwrite: True to replace an existing one.
         """
-        if not os.fspath(path).endswith(_SUFFIX):
-            raise ValueError(f"cannot save the collection: expected a name that ends with {_SUFFIX}, got {path!r}")
-        self._core.save(path, overwrite)
+        self._core.save(_collection_name(path), overwrite)
         self.filename = _absolute(path)
 
     def to_virtual(self, path: PathLike, *, overwrite: bool = False) -> None:
@@ -261,6 +282,64 @@ class Collection(Mapping[str, "CollectionDataset"]):
         from hyperchunk.collection_virtual import write_virtual
 
         write_virtual(self, path, overwrite)
+
+    def to_kerchunk(
+        self, path: PathLike, *, overwrite: bool = False, inline: int = 64 << 20, records: int = 100_000
+    ) -> None:
+        """Writes references to all chunks, for fsspec's reference file system. What Zarr's codecs cannot decode is
+        decoded, and stored in the references.
+
+        Args:
+            path: The new file, ``NAME.json``; or the new folder, ``NAME.parquet`` or ``NAME.parq``.
+            overwrite: True to replace an existing one.
+            inline: Maximum size in bytes of the data that are stored in the references, in base 64.
+            records: Number of references in each file of Parquet.
+
+        Warns:
+            LeftOutWarning: A dataset was left out: Zarr has no such elements, or `inline` is too small for it.
+        """
+        from hyperchunk.zarr.kerchunk import write_kerchunk
+
+        write_kerchunk(self, path, overwrite, inline, records)
+
+    def to_virtualizarr(self, group: str = "") -> VirtualDataset:
+        """Returns a group as a virtual dataset of VirtualiZarr: variables whose chunks Zarr decodes are references to
+        them, and the others are read when they are asked for.
+
+        Args:
+            group: Path of the group.
+
+        Raises:
+            KeyError: There is no such group.
+            ModuleNotFoundError: virtualizarr is not installed.
+        """
+        from hyperchunk.zarr.manifests import virtual_dataset
+
+        return virtual_dataset(self, group)
+
+    def to_icechunk(self, repository: Repository, *, branch: str = "main", message: str | None = None) -> str:
+        """Commits the collection to a repository of Icechunk, in one atomic commit: references to the chunks that Zarr
+        decodes, and values of all others. Files that were appended since the last commit are added to it.
+
+        Args:
+            repository: An ``icechunk.Repository``, which is configured for references to the folders or buckets of the
+                files (``virtual_chunk_containers``).
+            branch: A branch that is empty, or has an earlier state of this collection.
+            message: Message of the commit.
+
+        Returns:
+            Name of the snapshot; the branch's own if there was nothing new.
+
+        Raises:
+            InvalidError: The branch has other data.
+            ModuleNotFoundError: icechunk is not installed.
+
+        Warns:
+            LeftOutWarning: A dataset was left out: Zarr has no such elements.
+        """
+        from hyperchunk.zarr.commits import commit
+
+        return commit(self, repository, branch, message)
 
     def __getitem__(self, path: str) -> CollectionDataset:
         return self._datasets["/" + path.strip("/")]

@@ -57,7 +57,7 @@ def library(name: str) -> Input:
     return check
 
 
-for name in ("anndata", "h5netcdf", "upath", "virtualizarr"):
+for name in ("anndata", "fastparquet", "h5netcdf", "icechunk", "upath", "virtualizarr", "zarr"):
     provides(name)(library(name))
 
 

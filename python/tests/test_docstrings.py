@@ -129,6 +129,8 @@ def test_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         pytest.importorskip("xarray")
     if name.endswith("virtualizarr"):
         pytest.importorskip("virtualizarr")
+    if name == "hyperchunk.zarr":
+        pytest.importorskip("zarr", minversion="3.1")
     module = importlib.import_module(name)
     finder = doctest.DocTestFinder(exclude_empty=True)
     # Without the argument, it takes `-v` of the command line for its own.

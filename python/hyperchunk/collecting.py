@@ -1,0 +1,82 @@
+"""Collecting in batches, so that an interrupted call goes on where it was."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from hyperchunk import _core
+from hyperchunk.exceptions import ExistsError, InvalidError
+
+#: Number of files after which what is finished is kept.
+BATCH_FILES = 1000
+
+
+def collect_into(
+    names: list[str],
+    output: str,
+    overwrite: bool,
+    concat: str | int | None,
+    skip: bool,
+    progress: Callable[[int, int], object] | None,
+    options: dict[str, object],
+) -> _core.Collection:
+    """Collects files, and saves the collection. Until then, what is finished is kept in ``NAME.partial.hcx``.
+
+    Args:
+        names: Paths or URLs of the files.
+        output: The new file, ``NAME.hcx``.
+        overwrite: True to replace an existing one.
+        concat, skip, options: As for ``_core.Collection.collect``.
+        progress: Called with the number of finished files and the number of all.
+
+    Raises:
+        ExistsError: `output` exists.
+        InvalidError: The finished part is of other files, or is joined along another dimension.
+    """
+    if Path(output).exists() and not overwrite:
+        raise ExistsError(f"cannot write {output}: it exists; replace it with overwrite=True")
+    partial = Path(f"{output.removesuffix('.hcx')}.partial.hcx")
+    done, made = 0, None
+    if partial.exists():
+        made = _core.Collection.open(str(partial), **options)
+        done = _finished(made, partial, names, concat)
+    while made is None or done < len(names):
+        batch = names[done : done + BATCH_FILES]
+        before = done
+
+        def report(count: int, before: int = before) -> None:
+            if progress is not None:
+                progress(before + count, len(names))
+
+        if made is None:
+            made = _core.Collection.collect(batch, concat=concat, skip=skip, progress=report, **options)
+        else:
+            made.append(batch, skip=skip, progress=report)
+        done += len(batch)
+        if done < len(names):
+            made.save(partial, True)
+    made.save(output, overwrite)
+    partial.unlink(missing_ok=True)
+    return made
+
+
+def _finished(made: _core.Collection, partial: Path, names: list[str], concat: str | int | None) -> int:
+    """Returns the number of files that a finished part has, the ones that were left out included."""
+    told = made.concat or 0
+    if concat is not None and concat != told:
+        raise InvalidError(f"cannot go on with {partial}: it is joined along {told!r}, not {concat!r}; delete it")
+    left_out = {name for name, _ in made.skipped()}
+    known = {_absolute(name) for name in (*made.names(), *left_out)}
+    done = next((at for at, name in enumerate(names) if _absolute(name) not in known), len(names))
+    if done < len(known):
+        raise InvalidError(f"cannot go on with {partial}: it has other files than are collected now; delete it")
+    return done
+
+
+def _absolute(name: str) -> str:
+    return name if "://" in name else os.path.abspath(name)  # noqa: PTH100 (links stay)
+
+
+__all__ = ["BATCH_FILES", "collect_into"]

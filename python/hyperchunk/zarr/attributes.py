@@ -1,0 +1,65 @@
+"""Attributes in JSON, as xarray reads them from Zarr."""
+
+from __future__ import annotations
+
+import base64
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from hyperchunk import netcdf
+from hyperchunk.objects import HLObject
+from hyperchunk.typing import Dtype
+
+
+def attributes(found: HLObject) -> dict[str, Any]:
+    """Returns the attributes of an object that JSON can represent; warns about the others."""
+    return {
+        name: value
+        for name, value in ((name, _plain(value, name, found)) for name, value in netcdf.attributes(found).items())
+        if value is not None
+    }
+
+
+def _plain(value: Any, name: str, found: HLObject) -> Any:
+    if isinstance(value, str | list):
+        texts = [value] if isinstance(value, str) else value
+        if all(isinstance(text, str) for text in texts):
+            clean = [text.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for text in texts]
+            return clean[0] if isinstance(value, str) else clean
+    if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "biuf":
+        return value.tolist()
+    netcdf.left_out(f"the attribute {name!r} of {found.name}", f"JSON has no such values ({type(value).__name__})")
+    return None
+
+
+def with_encoded_fill(attributes: Mapping[str, Any], raw: Any, dtype: Dtype) -> dict[str, Any]:
+    """Returns attributes with ``_FillValue`` as xarray encodes it for Zarr's version 3.
+
+    Args:
+        attributes: The attributes.
+        raw: The value of ``_FillValue``.
+        dtype: Dtype of the elements.
+    """
+    found = dict(attributes)
+    if "_FillValue" not in found:
+        return found
+    value = np.asarray(raw).reshape(-1)[0]
+    if dtype.kind == "f":
+        found["_FillValue"] = base64.standard_b64encode(struct.pack("<d", float(value))).decode()
+    elif dtype.kind == "c":
+        parts = (float(value.real), float(value.imag))
+        found["_FillValue"] = [base64.standard_b64encode(struct.pack("<d", part)).decode() for part in parts]
+    elif dtype.kind == "S":
+        text = value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogateescape")
+        found["_FillValue"] = base64.standard_b64encode(text).decode()
+    elif dtype.kind == "b":
+        found["_FillValue"] = bool(value)
+    elif dtype.kind in "iu":
+        found["_FillValue"] = int(value)
+    return found
+
+
+__all__ = ["attributes", "with_encoded_fill"]

@@ -1,0 +1,166 @@
+"""References of kerchunk to the chunks of a file or a collection, as JSON and as Parquet."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import math
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hyperchunk import netcdf
+from hyperchunk.arrow.optional_imports import import_optional
+from hyperchunk.collection import Collection
+from hyperchunk.exceptions import ExistsError, InvalidError
+from hyperchunk.typing import PathLike
+from hyperchunk.zarr.arrays import Stored, ZarrArray
+from hyperchunk.zarr.metadata import array_v2, fill_v2
+from hyperchunk.zarr.tree import Shown, Tree
+
+_PARQUET_SUFFIXES = (".parq", ".parquet")
+
+
+def write_kerchunk(shown: Shown, path: PathLike, overwrite: bool, inline: int, records: int) -> None:
+    """Writes references: see :meth:`hyperchunk.Collection.to_kerchunk`."""
+    target = Path(path)
+    if target.exists() and not overwrite:
+        raise ExistsError(f"cannot write {target}: it exists; replace it with overwrite=True")
+    names = shown.files if isinstance(shown, Collection) else (shown.filename,)
+    if any(Path(name).exists() and target.exists() and target.samefile(name) for name in names):
+        raise InvalidError(f"cannot write {target}: it is a file of the collection; write to another path")
+    is_parquet = target.suffix in _PARQUET_SUFFIXES
+    with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.absolute().parent) as folder:
+        made = Path(folder) / target.name
+        if is_parquet:
+            _write_parquet(_references(shown, list(names), inline), made, records)
+        else:
+            _write_json(_references(shown, list(names), inline), made)
+        if target.is_dir():
+            _check_references(target)
+            target.replace(Path(folder) / "replaced")
+        made.replace(target)
+
+
+def _check_references(folder: Path) -> None:
+    """Raises an error for a folder that holds something else than references: it would be deleted."""
+    if not (folder / ".zmetadata").is_file():
+        raise ExistsError(f"cannot write {folder}: expected a folder of references, got another one; move it away")
+
+
+def _write_json(entries: Iterator[tuple[str, Any]], path: Path) -> None:
+    with path.open("w", encoding="utf-8") as out:
+        out.write('{"version": 1, "refs": {')
+        for number, (key, value) in enumerate(entries):
+            text = json.dumps(value) if isinstance(value, dict) else value
+            out.write(f"{',' if number else ''}\n{json.dumps(key)}: {json.dumps(text)}")
+        out.write("\n}}\n")
+        out.flush()
+        os.fsync(out.fileno())
+
+
+def _write_parquet(entries: Iterator[tuple[str, Any]], folder: Path, records: int) -> None:
+    """Writes fsspec's layout: ``.zmetadata``, and for each array files of `records` references, in C order."""
+    import_optional("pyarrow")
+    folder.mkdir()
+    metadata: dict[str, dict[str, Any]] = {}
+    arrays = itertools.groupby(entries, key=lambda entry: entry[0].rpartition("/")[0])
+    for path, members in arrays:
+        rows: dict[int, Any] = {}
+        for key, value in members:
+            name = key.rpartition("/")[2]
+            if isinstance(value, dict):
+                metadata[key] = value
+                continue
+            told = metadata[f"{path}/.zarray"]
+            grid = [math.ceil(length / chunk) for length, chunk in zip(told["shape"], told["chunks"], strict=True)]
+            number = 0
+            for at, count in zip(map(int, name.split(".")) if grid else (), grid, strict=True):
+                number = number * count + at
+            rows[number] = value
+        for record in sorted({number // records for number in rows}):
+            end = min((record + 1) * records, math.prod(grid))
+            part = [rows.get(number) for number in range(record * records, end)]
+            _write_record(part, folder / path / f"refs.{record}.parq")
+    text = json.dumps({"metadata": metadata, "record_size": records})
+    (folder / ".zmetadata").write_text(text, encoding="utf-8")
+
+
+def _write_record(rows: list[Any], path: Path) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    places = [row if isinstance(row, list) else [None, 0, 0] for row in rows]
+    columns = {
+        "path": pa.array([place[0] for place in places], pa.string()),
+        "offset": pa.array([place[1] for place in places], pa.int64()),
+        "size": pa.array([place[2] for place in places], pa.int64()),
+    }
+    if any(isinstance(row, str) for row in rows):
+        raw = [base64.b64decode(row.removeprefix("base64:")) if isinstance(row, str) else None for row in rows]
+        columns["raw"] = pa.array(raw, pa.binary())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    parquet.write_table(pa.table(columns), path, compression="zstd")
+
+
+def _references(shown: Shown, names: list[str], inline: int) -> Iterator[tuple[str, Any]]:
+    """Iterates over the keys of version 2 and their values: a dict for JSON, text for data in base 64, or the name of a
+    file with an offset and a length.
+    """
+    tree = Tree(shown)
+    for path in tree.groups:
+        below = f"{path}/" if path else ""
+        yield f"{below}.zgroup", {"zarr_format": 2}
+        attributes = tree.attributes(path)
+        if attributes:
+            yield f"{below}.zattrs", attributes
+    left = inline
+    for path, array in tree.arrays():
+        made = _of_array(array, path, names, left)
+        if made is None:
+            netcdf.left_out(
+                array.name,
+                f"more than {left} bytes would be stored in the references, since {array.why_decoded}; "
+                "raise inline, or use Icechunk or hyperchunk.zarr.store",
+            )
+            continue
+        entries, used = made
+        left -= used
+        yield from entries
+
+
+def _of_array(array: ZarrArray, path: str, names: list[str], inline: int) -> tuple[list[tuple[str, Any]], int] | None:
+    """Returns the references of an array and the size of the data in them; None if that is more than `inline`."""
+    entries: list[tuple[str, Any]] = []
+    used = 0
+    told = array.source.first.attrs["_FillValue"] if "_FillValue" in array.attributes else None
+    fill = None if told is None or array.strings else fill_v2(told, array.dtype)
+    # xarray takes a fill value for a marker of missing data, so that there is one only if the file says so.
+    is_default = np.asarray(array.fill).tobytes() == np.asarray(0 if fill is None else told, array.dtype).tobytes()
+    absent: str | None = None
+    for place, found in array.places():
+        key = f"{path}/{'.'.join(map(str, place)) if place else '0'}"
+        if isinstance(found, Stored):
+            entries.append((key, [names[found.number], found.offset, found.length]))
+            continue
+        if not found and is_default:
+            continue
+        if found or absent is None:
+            data = "base64:" + base64.b64encode(array.encoded(place)).decode()
+            absent = absent if found else data
+        value = data if found else absent
+        assert value is not None
+        used += len(value)
+        if used > inline:
+            return None
+        entries.append((key, value))
+    attributes = {**array.attributes, "_ARRAY_DIMENSIONS": list(array.dimensions)}
+    return [(f"{path}/.zarray", array_v2(array, fill)), (f"{path}/.zattrs", attributes), *entries], used
+
+
+__all__ = ["write_kerchunk"]

@@ -1,0 +1,74 @@
+"""Virtual datasets of VirtualiZarr."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hyperchunk.arrow.optional_imports import import_optional
+from hyperchunk.collection import Collection
+from hyperchunk.exceptions import UnsupportedError
+from hyperchunk.zarr.arrays import Stored, ZarrArray
+from hyperchunk.zarr.commits import url_of
+from hyperchunk.zarr.metadata import array_metadata
+from hyperchunk.zarr.tree import Tree
+
+#: ``xarray.Dataset`` with ``ManifestArray`` of VirtualiZarr.
+VirtualDataset: TypeAlias = Any
+
+
+def virtual_dataset(collection: Collection, group: str = "") -> VirtualDataset:
+    """Returns a virtual dataset: see :meth:`hyperchunk.Collection.to_virtualizarr`."""
+    import_optional("virtualizarr")
+    import xarray
+    from virtualizarr.manifests import ManifestArray
+
+    from hyperchunk.xarray_engine import HyperchunkBackendEntrypoint
+
+    tree = Tree(collection)
+    path = group.strip("/")
+    if path not in tree.groups:
+        raise KeyError(f"there is no group {group!r}")
+    names = [url_of(name) for name in collection.files]
+    given: Any = collection  # which xarray's types do not have
+    found = xarray.open_dataset(given, engine=HyperchunkBackendEntrypoint, group=path or None)
+    virtual = {}
+    for name in found.variables:
+        array = tree.array(f"{path}/{name}".lstrip("/"))
+        manifest = None if array is None or not array.is_exact else _manifest(array, names)
+        if array is None or manifest is None:
+            continue
+        try:
+            metadata = array_metadata(array)
+        except UnsupportedError:
+            continue
+        made = ManifestArray(metadata=metadata, chunkmanifest=manifest)
+        attributes = dict(metadata.attributes)
+        virtual[name] = xarray.Variable(array.dimensions, made, attributes)
+    coordinates = set(found.coords)
+    return xarray.Dataset(
+        {name: virtual.get(name, variable) for name, variable in found.variables.items() if name not in coordinates},
+        {name: virtual.get(name, variable) for name, variable in found.variables.items() if name in coordinates},
+        found.attrs,
+    )
+
+
+def _manifest(array: ZarrArray, names: list[str]) -> Any:
+    """Returns the places of the chunks; None if one of them must be encoded."""
+    from virtualizarr.manifests import ChunkManifest
+
+    grid = array.grid
+    paths = np.empty(grid, np.dtypes.StringDType())
+    offsets, lengths = np.zeros(grid, np.uint64), np.zeros(grid, np.uint64)
+    for place, found in array.places():
+        if found is True:
+            return None
+        if isinstance(found, Stored):
+            paths[place], offsets[place], lengths[place] = names[found.number], found.offset, found.length
+    if not lengths.any():
+        return ChunkManifest(entries={}, shape=grid)
+    return ChunkManifest.from_arrays(paths=paths, offsets=offsets, lengths=lengths)
+
+
+__all__ = ["virtual_dataset"]
