@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 from hyperchunk import _core
 from hyperchunk.exceptions import ExistsError, InvalidError
+from hyperchunk.progress import Progress
 
 #: Number of files after which what is finished is kept.
 BATCH_FILES = 1000
@@ -19,7 +19,7 @@ def collect_into(
     overwrite: bool,
     concat: str | int | None,
     skip: bool,
-    progress: Callable[[int, int], object] | None,
+    shown: Progress,
     options: dict[str, object],
 ) -> _core.Collection:
     """Collects files, and saves the collection. Until then, what is finished is kept in ``NAME.partial.hcx``.
@@ -29,7 +29,7 @@ def collect_into(
         output: The new file, ``NAME.hcx``.
         overwrite: True to replace an existing one.
         concat, skip, options: As for ``_core.Collection.collect``.
-        progress: Called with the number of finished files and the number of all.
+        shown: Progress, in files.
 
     Raises:
         ExistsError: `output` exists.
@@ -42,14 +42,13 @@ def collect_into(
     if partial.exists():
         made = _core.Collection.open(str(partial), **options)
         done = _finished(made, partial, names, concat)
+        shown.add(done)
+
+    def report(_: int) -> None:
+        shown.add(1)
+
     while made is None or done < len(names):
         batch = names[done : done + BATCH_FILES]
-        before = done
-
-        def report(count: int, before: int = before) -> None:
-            if progress is not None:
-                progress(before + count, len(names))
-
         if made is None:
             made = _core.Collection.collect(batch, concat=concat, skip=skip, progress=report, **options)
         else:

@@ -18,6 +18,7 @@ from hyperchunk.dataset import Dataset
 from hyperchunk.exceptions import ChangedError, InvalidError, NotFoundError
 from hyperchunk.file import File, is_url, network_options
 from hyperchunk.objects import Opened, Recipe
+from hyperchunk.progress import Progress, ProgressLike, is_wanted
 from hyperchunk.typing import Array, Dtype, Index, NetworkOptions, PathLike, StorageOptions
 
 __all__ = ["Collection", "CollectionDataset", "open_collection"]
@@ -43,7 +44,7 @@ def open_collection(
     on_mismatch: Literal["error", "skip"] = "error",
     output: PathLike | None = None,
     overwrite: bool = False,
-    progress: Callable[[int, int], object] | None = None,
+    progress: ProgressLike = None,
     threads: int | None = None,
     limits: Mapping[str, int] | None = None,
     storage_options: StorageOptions | None = None,
@@ -63,7 +64,8 @@ def open_collection(
         output: File, ``NAME.hcx``, to which the new collection is saved. After each 1,000 files, what is finished is
             kept in ``NAME.partial.hcx``, from which the same call goes on if it was interrupted.
         overwrite: True to replace an existing `output`.
-        progress: Called with the number of finished files and the number of all files.
+        progress: Shows the number of finished files: True, a function of the finished part and the total, or a tqdm
+            object (:mod:`hyperchunk.progress`).
         threads: Maximum number of decoding threads.
         limits, storage_options, network: As for :class:`File`.
 
@@ -104,16 +106,14 @@ def open_collection(
     if on_mismatch not in ("error", "skip"):
         raise ValueError(f"on_mismatch must be 'error' or 'skip', not {on_mismatch!r}")
     names = _names(files, options)
-    if output is not None:
-        target = _collection_name(output)
-        skip = on_mismatch == "skip"
-        return Collection(
-            collecting.collect_into(names, target, overwrite, concat, skip, progress, options),
-            options,
-            _absolute(target),
-        )
-    report = _reporter(progress, len(names))
-    core = _core.Collection.collect(names, concat=concat, skip=on_mismatch == "skip", progress=report, **options)
+    skip = on_mismatch == "skip"
+    with Progress(progress, len(names), "files") as shown:
+        if output is not None:
+            target = _collection_name(output)
+            core = collecting.collect_into(names, target, overwrite, concat, skip, shown, options)
+            return Collection(core, options, _absolute(target))
+        report = _reporter(shown) if is_wanted(progress) else None
+        core = _core.Collection.collect(names, concat=concat, skip=skip, progress=report, **options)
     return Collection(core, options)
 
 
@@ -129,14 +129,9 @@ def _collection_name(path: PathLike) -> str:
     return name
 
 
-def _reporter(progress: Callable[[int, int], object] | None, total: int) -> Callable[[int], None] | None:
-    if progress is None:
-        return None
-
-    def report(done: int) -> None:
-        progress(done, total)
-
-    return report
+def _reporter(shown: Progress) -> Callable[[int], None]:
+    """Returns a function that is called after each file, by any thread."""
+    return lambda _: shown.add(1)
 
 
 def _names(files: Files, options: dict[str, object]) -> list[str]:
@@ -241,7 +236,7 @@ class Collection(Mapping[str, "CollectionDataset"]):
         files: Files,
         *,
         on_mismatch: Literal["error", "skip"] = "error",
-        progress: Callable[[int, int], object] | None = None,
+        progress: ProgressLike = None,
     ) -> int:
         """Adds files that the collection does not have yet, after its own, which are not read again.
 
@@ -252,7 +247,9 @@ class Collection(Mapping[str, "CollectionDataset"]):
             The number of files that were new.
         """
         names = _names(files, self._options)
-        added = self._core.append(names, skip=on_mismatch == "skip", progress=_reporter(progress, len(names)))
+        with Progress(progress, len(names), "files") as shown:
+            report = _reporter(shown) if is_wanted(progress) else None
+            added = self._core.append(names, skip=on_mismatch == "skip", progress=report)
         self._load()
         self.filename = None
         return added

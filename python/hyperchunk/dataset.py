@@ -228,7 +228,9 @@ class Dataset(HLObject):
             raise RuntimeError("Not a virtual dataset")
         dims = self.shape or ()
         return [
-            VDSmap(Space(dims, selections.merged(selection)), file, dataset, Space((), selections.merged(source)))
+            VDSmap(
+                Space(dims, selections.merged(selection)), file, dataset, selections.bounded(selections.merged(source))
+            )
             for file, dataset, selection, source in self._data.mappings()
         ]
 

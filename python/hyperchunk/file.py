@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self, Unpack
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self, Unpack, overload
 
 from hyperchunk import _core, observing
 from hyperchunk._printable import printable
@@ -18,6 +18,7 @@ from hyperchunk.objects import Opened, Recipe
 from hyperchunk.sources import source_of
 from hyperchunk.suggestions import unexpected_keyword
 from hyperchunk.typing import (
+    AnyModeOptions,
     CacheOptions,
     CreateOptions,
     DatasetOptions,
@@ -28,6 +29,9 @@ from hyperchunk.typing import (
     PathLike,
     StorageOptions,
 )
+
+if TYPE_CHECKING:
+    from hyperchunk.write.file import WritableFile
 
 # Options of h5py for new files, without effect on others.
 _OF_NEW_FILES = frozenset(
@@ -57,7 +61,7 @@ _DRIVERS = (None, "sec2", "stdio", "core", "fileobj", "direct", "windows")
 
 
 class _ByMode:
-    """Makes a file for writing if the mode says so. A base class, so that :class:`File` shows its own signature."""
+    """Makes a file for writing if the mode says so. A base of :class:`_Named`, so that `File` shows that signature."""
 
     __slots__ = ()
 
@@ -69,59 +73,12 @@ class _ByMode:
         return super().__new__(cls)
 
 
-class File(_ByMode, Group):
-    """An HDF5 file, and its root group. With mode ``"w"``, ``"w-"`` or ``"x"`` it is a
-    :class:`hyperchunk.write.file.WritableFile`.
-
-    Args:
-        name: A path; a URL (``s3://bucket/key``, ``gs://…``, ``az://…``, ``https://…``); a file-like object, also of
-            fsspec; a pair of an fsspec file system or an obstore store and a path in it.
-        mode: ``"r"`` for reading, ``"w"`` for a new file, ``"w-"`` or ``"x"`` for a new file that must not exist.
-        driver: h5py's name of the access method: ``"sec2"``, ``"core"`` and others; all read the same.
-        libver: h5py's; for reading, all versions are supported.
-        userblock_size: Size in bytes of the user block that the file must have.
-        swmr: Follow a file that is being written in SWMR mode (:meth:`refresh`, :meth:`Dataset.refresh`).
-        locking: Locking of a local file while it is open, as in h5py: ``True``, ``False``, ``"best-effort"`` (where the
-            file system supports locks), or None for libhdf5's default, which is ``"best-effort"``. The environment
-            variable ``HDF5_USE_FILE_LOCKING`` takes precedence.
-        ignore_locks: Read a file that is locked or marked as open for writing, as after a crash of its writer.
-        allow_truncated: Read the existing part of a file that is shorter than it declares.
-        threads: Maximum number of decoding threads.
-        external: Other files that this one may refer to (links, raw data, sources of virtual datasets): `"anywhere"`,
-            `"beside"` it, or `"never"`.
-        index: Location of a sidecar index: `"auto"` (beside a local file, and in the cache folder), `"beside"`,
-            `"never"`, or its path.
-        epoch: Commit of a sharded store to read, instead of the newest.
-        layouts: With ``False``, read datasets from their original location, even where another layout costs less
-            (:func:`hyperchunk.restructure`).
-        limits: Changes to the limits that protect time and memory against a hostile file, by the names in errors:
-            ``{"visits": 10**9}``.
-        storage_options: Access to a store: ``endpoint``, ``region``, ``key``, ``secret``, ``token``, ``anonymous``,
-            ``allow_http`` and every other option of the store.
-        network: Tuning of requests: ``timeout``, ``connect_timeout`` and ``retry_timeout`` (seconds), ``retries``,
-            ``concurrency``, ``first_read``, ``block``, ``gap``, ``largest_request`` (bytes), ``over_read`` (a fraction
-            of the bytes needed).
-        creation: Options of new files. For an existing one, those of h5py are accepted and have no effect, and neither
-            have its options for libhdf5's caches (``rdcc_nbytes`` and others), whose values are checked.
-
-    Raises:
-        NotFoundError: There is no such file.
-        NotHdf5Error: The file has no HDF5 signature.
-        LockedError: Another program has locked the file, or it is marked as open for writing.
-        UnsupportedError: The file cannot be edited (mode ``"a"`` or ``"r+"``); the message says why.
-        TypeError: An option does not exist.
-
-    Example:
-        >>> with hyperchunk.File("scene.h5", "w") as file:
-        ...     file["B04"] = numpy.zeros((100, 100))
-        >>> with hyperchunk.File("scene.h5", threads=2) as file:
-        ...     file["B04"][:10, :10].shape
-        (10, 10)
+class _Named(_ByMode, Group):
+    """Opens a file by its name. A base class, so that type checkers take the class of ``File(name, mode)`` from the
+    overloads there.
     """
 
     __slots__ = ()
-
-    __class__ = class_of_h5py("File")
 
     def __init__(
         self,
@@ -180,12 +137,77 @@ class File(_ByMode, Group):
             recipe = Recipe(path, driver or "sec2", options, None, folder)
         opened = Opened(open_core(recipe), recipe)
         super().__init__(opened, opened.need().root, "/")
-        if userblock_size is not None and userblock_size != self.userblock_size:
-            self.close()
+        base = opened.need().base
+        if userblock_size is not None and userblock_size != base:
+            opened.close()
             raise ValueError(
-                f"Requested userblock size ({userblock_size}) does not match that of existing file "
-                f"({opened.need().base})"
+                f"Requested userblock size ({userblock_size}) does not match that of existing file ({base})"
             )
+
+
+class File(_Named):
+    """An HDF5 file, and its root group. With mode ``"w"``, ``"w-"`` or ``"x"`` it is a
+    :class:`hyperchunk.write.file.WritableFile`.
+
+    Args:
+        name: A path; a URL (``s3://bucket/key``, ``gs://…``, ``az://…``, ``https://…``); a file-like object, also of
+            fsspec; a pair of an fsspec file system or an obstore store and a path in it.
+        mode: ``"r"`` for reading, ``"w"`` for a new file, ``"w-"`` or ``"x"`` for a new file that must not exist.
+        driver: h5py's name of the access method: ``"sec2"``, ``"core"`` and others; all read the same.
+        libver: h5py's; for reading, all versions are supported.
+        userblock_size: Size in bytes of the user block that the file must have.
+        swmr: Follow a file that is being written in SWMR mode (:meth:`refresh`, :meth:`Dataset.refresh`).
+        locking: Locking of a local file while it is open, as in h5py: ``True``, ``False``, ``"best-effort"`` (where the
+            file system supports locks), or None for libhdf5's default, which is ``"best-effort"``. The environment
+            variable ``HDF5_USE_FILE_LOCKING`` takes precedence.
+        ignore_locks: Read a file that is locked or marked as open for writing, as after a crash of its writer.
+        allow_truncated: Read the existing part of a file that is shorter than it declares.
+        threads: Maximum number of decoding threads.
+        external: Other files that this one may refer to (links, raw data, sources of virtual datasets): `"anywhere"`,
+            `"beside"` it, or `"never"`.
+        index: Location of a sidecar index: `"auto"` (beside a local file, and in the cache folder), `"beside"`,
+            `"never"`, or its path.
+        epoch: Commit of a sharded store to read, instead of the newest.
+        layouts: With ``False``, read datasets from their original location, even where another layout costs less
+            (:func:`hyperchunk.restructure`).
+        limits: Changes to the limits that protect time and memory against a hostile file, by the names in errors:
+            ``{"visits": 10**9}``.
+        storage_options: Access to a store: ``endpoint``, ``region``, ``key``, ``secret``, ``token``, ``anonymous``,
+            ``allow_http`` and every other option of the store.
+        network: Tuning of requests: ``timeout``, ``connect_timeout`` and ``retry_timeout`` (seconds), ``retries``,
+            ``concurrency``, ``first_read``, ``block``, ``gap``, ``largest_request`` (bytes), ``over_read`` (a fraction
+            of the bytes needed).
+        creation: Options of new files. For an existing one, those of h5py are accepted and have no effect, and neither
+            have its options for libhdf5's caches (``rdcc_nbytes`` and others), whose values are checked.
+
+    Raises:
+        NotFoundError: There is no such file.
+        NotHdf5Error: The file has no HDF5 signature.
+        LockedError: Another program has locked the file, or it is marked as open for writing.
+        UnsupportedError: The file cannot be edited (mode ``"a"`` or ``"r+"``); the message says why.
+        TypeError: An option does not exist.
+
+    Example:
+        >>> with hyperchunk.File("scene.h5", "w") as file:
+        ...     file["B04"] = numpy.zeros((100, 100))
+        >>> with hyperchunk.File("scene.h5", threads=2) as file:
+        ...     file["B04"][:10, :10].shape
+        (10, 10)
+    """
+
+    __slots__ = ()
+
+    __class__ = class_of_h5py("File")
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __new__(
+            cls, name: FileName, mode: Literal["w", "w-", "x", "r+", "a"], **options: Unpack[CreateOptions]
+        ) -> WritableFile: ...
+        @overload
+        def __new__(cls, name: FileName, mode: str = "r", **options: Unpack[AnyModeOptions]) -> Self: ...
+        def __new__(cls, name: FileName, mode: str = "r", **options: Unpack[AnyModeOptions]) -> File: ...
 
     @classmethod
     def from_bytes(

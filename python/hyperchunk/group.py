@@ -528,7 +528,7 @@ class Group(HLObject, MappingHDF5[Member]):
         shallow: bool = False,
         expand_soft: bool = False,
         expand_external: bool = False,
-        expand_refs: bool = False,
+        expand_refs: Literal[False] = False,
         without_attrs: bool = False,
     ) -> None:
         """Copies an object and everything below it. Chunks are copied in their stored form. References become null in

@@ -349,13 +349,24 @@ def numpy_index(args: Args, dims: Shape) -> Args:
     return tuple(blocks(arg, length) for arg, length in _each_dimension(dims, args))
 
 
+def bounded(selection: StoredSelection) -> Space:
+    """Returns a selection in the least extent that has it; in an extent of no dimensions if that is unknown."""
+    kind, *rest = selection
+    if kind == "regular" and all(count is not None for _, _, count, _ in rest[0]):
+        return Space(tuple(start + stride * (count - 1) + block for start, stride, count, block in rest[0]), selection)
+    if kind in ("points", "blocks"):
+        last = np.array(rest[1], np.int64).reshape(-1, rest[0]).max(axis=0)
+        return Space(tuple(int(index) + 1 for index in last), selection)
+    return Space((), selection)
+
+
 class Space:
     """A dataspace with a selection, as a file stores it. `_core` describes it by a tuple, the first item of which is
     ``"none"``, ``"all"``, ``"points"``, ``"regular"`` or ``"blocks"``.
     """
 
     def __init__(self, shape: Shape, selection: StoredSelection) -> None:
-        #: Extent; empty if the file does not store it.
+        #: Extent; the least one that has the selection, or empty, where the file does not store it.
         self.shape = shape
         self.selection = selection
 

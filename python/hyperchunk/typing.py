@@ -247,8 +247,8 @@ class DatasetOptions(TypedDict, total=False):
     #: Accept a filter without a codec, for chunks that are written in their stored form.
     allow_unknown_filter: bool
     #: h5py's options for prefixes of file names; only None is supported.
-    efile_prefix: str | None
-    virtual_prefix: str | None
+    efile_prefix: None
+    virtual_prefix: None
     #: h5py's options for libhdf5's chunk cache; without effect.
     rdcc_nslots: int | None
     rdcc_nbytes: int | None

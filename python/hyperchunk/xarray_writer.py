@@ -42,6 +42,11 @@ if TYPE_CHECKING:
 Encodings = Mapping[Hashable, Mapping[str, Any]]
 # Size of the pieces in which values are computed and written, in bytes.
 _PIECE_BYTES = 64 << 20
+# Size of the pieces of values that are encoded while they are written: larger ones take xarray eight times as long, in
+# new memory for each of its steps.
+_ENCODED_BYTES = 16 << 20
+# Names of encodings that change values.
+_CHANGES_VALUES = ("scale_factor", "add_offset", "_FillValue", "missing_value", "dtype")
 # Length of a chunk of a scale that grows and has no values.
 _GROWING_SCALE = 1024
 
@@ -53,6 +58,8 @@ class _Planned(NamedTuple):
     variable: XarrayVariable
     storage: Storage
     attributes: dict[str, Any]
+    #: Values before they are encoded, if that is done while they are written; `variable` then has none.
+    plain: XarrayVariable | None
 
 
 class GroupPlan(WritableCFDataStore):
@@ -66,6 +73,8 @@ class GroupPlan(WritableCFDataStore):
         self.made: dict[str, tuple[int, bool]] = {}
         self.attributes: dict[str, Any] = {}
         self.planned: list[_Planned] = []
+        #: Variables that are encoded while they are written.
+        self.plain: dict[Any, XarrayVariable] = {}
 
     def get_dimensions(self) -> Mapping[str, int]:
         found = dict(self.existing.dimensions) if self.existing is not None else {}
@@ -102,6 +111,23 @@ class GroupPlan(WritableCFDataStore):
     def set_attribute(self, k: str, v: object) -> None:
         self.attributes[k] = _attribute(self.path, k, v)
 
+    def encode(
+        self, variables: Mapping[Any, XarrayVariable], attributes: Mapping[Any, Any]
+    ) -> tuple[dict[Any, XarrayVariable], dict[Any, Any]]:
+        """Encodes variables; of large ones, a single element, from which type and attributes are known."""
+        given = dict(variables)
+        for name, variable in variables.items():
+            if _is_encoded_later(variable):
+                self.plain[name] = variable
+                given[name] = variable[(slice(0, 1),) * variable.ndim]
+        store: Any = super()
+        coded, made = store.encode(given, attributes)
+        for name, variable in self.plain.items():
+            one = coded[name]
+            nothing = np.broadcast_to(np.zeros((), one.dtype), variable.shape)
+            coded[name] = XarrayVariable(one.dims, nothing, one.attrs, one.encoding)
+        return coded, made
+
     def encode_variable(self, v: XarrayVariable, name: Hashable = None) -> XarrayVariable:
         if v.dtype.byteorder not in "=|":
             v = XarrayVariable(v.dims, v.data.astype(v.dtype.newbyteorder("=")), v.attrs, v.encoding)
@@ -132,7 +158,7 @@ class GroupPlan(WritableCFDataStore):
                 f"cannot write the variable {name!r} with {dict(variable.sizes)}: the file has it with "
                 f"{dict(zip(known.dimensions, known.shape, strict=True))}"
             )
-        one = _Planned(name, variable, planned, made)
+        one = _Planned(name, variable, planned, made, self.plain.get(name))
         self.planned.append(one)
         return one, variable
 
@@ -152,6 +178,18 @@ class GroupPlan(WritableCFDataStore):
         if self.existing is not None and dimension in self.existing.dimensions:
             return dimension in self.existing.unlimited
         return self.parent is not None and self.parent._grows(dimension)
+
+
+def _is_encoded_later(variable: XarrayVariable) -> bool:
+    """True for numbers in memory, many of them, whose encoding depends on nothing but each number."""
+    encoding, data = variable.encoding, variable._data
+    if not isinstance(data, np.ndarray) or data.dtype.kind not in "iuf" or data.nbytes <= 2 * _ENCODED_BYTES:
+        return False
+    if not any(encoding.get(name) is not None for name in _CHANGES_VALUES):
+        return False
+    # xarray warns that missing values have no number.
+    filled = encoding.get("_FillValue") is not None or encoding.get("missing_value") is not None
+    return filled or data.dtype.kind != "f" or np.dtype(encoding.get("dtype", data.dtype)).kind == "f"
 
 
 def _check_name(what: str, name: object) -> None:
@@ -211,6 +249,8 @@ class _Writing:
         self.scales: dict[tuple[str, str], tuple[WritableDataset, int]] = {}
         self.uses: dict[tuple[str, str], list[tuple[Any, int]]] = {}
         self.values: list[tuple[XarrayVariable, WritableDataset]] = []
+        #: Values to encode, with the plan that does it and the name.
+        self.plain: list[tuple[GroupPlan, _Planned, WritableDataset]] = []
         self.numbered = 0
 
     def count_existing(self, group: netcdf.Group) -> None:
@@ -271,7 +311,10 @@ class _Writing:
                 set_attribute(dataset, "_FillValue", np.atleast_1d(value))
         for key, value in one.attributes.items():
             set_attribute(dataset, key, value)
-        self.values.append((one.variable, dataset))
+        if one.plain is None:
+            self.values.append((one.variable, dataset))
+        else:
+            self.plain.append((plan, one, dataset))
         found: WritableDataset = dataset
         return found
 
@@ -314,6 +357,7 @@ class _Writing:
         """Writes the values. Dask's arrays are computed block by block, others in pieces."""
         lazy = [(variable.data, dataset) for variable, dataset in self.values if variable.chunks is not None]
         total = sum(variable.nbytes for variable, _ in self.values)
+        total += sum(one.variable.nbytes for _, one, _ in self.plain)
         with Progress(progress, total, "B") as shown:
 
             def target(dataset: WritableDataset) -> WritableDataset | _Counting:
@@ -322,6 +366,8 @@ class _Writing:
             for variable, dataset in self.values:
                 if variable.chunks is None:
                     _fill_by_pieces(variable, target(dataset), is_wanted(progress))
+            for plan, one, dataset in self.plain:
+                _fill_encoded(plan, one, target(dataset))
             if lazy:
                 _fill_by_blocks([(array, target(dataset)) for array, dataset in lazy])
 
@@ -347,11 +393,25 @@ def _fill_by_pieces(variable: XarrayVariable, dataset: WritableDataset | _Counti
     if not variable.shape or (variable._in_memory and not in_pieces):
         dataset[...] = variable.to_numpy()
         return
-    row = max(1, variable.nbytes // variable.shape[0])
-    side = dataset.chunks[0] if dataset.chunks else 1
-    step = max(1, _PIECE_BYTES // row // side) * side
+    step = _step(variable, dataset, _PIECE_BYTES)
     for start in range(0, variable.shape[0], step):
         dataset[start : start + step] = variable[start : start + step].to_numpy()
+
+
+def _step(variable: XarrayVariable, dataset: WritableDataset | _Counting, size: int) -> int:
+    """Returns the length of pieces of whole chunks, of about this size in bytes."""
+    row = max(1, variable.nbytes // variable.shape[0])
+    side = dataset.chunks[0] if dataset.chunks else 1
+    return max(1, size // row // side) * side
+
+
+def _fill_encoded(plan: GroupPlan, one: _Planned, dataset: WritableDataset | _Counting) -> None:
+    """Encodes and writes values by pieces of whole chunks."""
+    assert one.plain is not None
+    step = _step(one.plain, dataset, _ENCODED_BYTES)
+    for start in range(0, one.plain.shape[0], step):
+        coded = conventions.encode_cf_variable(one.plain[start : start + step], name=one.name)
+        dataset[start : start + step] = plan.encode_variable(coded, one.name).to_numpy()
 
 
 def _fill_by_blocks(pairs: list[tuple[Any, WritableDataset | _Counting]]) -> None:

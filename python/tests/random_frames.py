@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from hypothesis import strategies as st
 
-TEXTS = ("", "a", "nan", "NaN", "zwölf", "日本", "a b", "x" * 30, "_nan_", "0")
+TEXTS = ("", "a", "a\0b", "nan", "NaN", "zwölf", "日本", "a b", "x" * 30, "_nan_", "0")
 ZONES = ("UTC", "Europe/Berlin", "US/Eastern", "+05:30")
 # pandas 2 reads times of other units as nanoseconds.
 UNITS = ("s", "ms", "us", "ns") if pd.__version__ >= "3" else ("ns",)
@@ -108,3 +108,38 @@ def frames(draw: Any, columns: tuple[str, ...] = COLUMNS, indexes: tuple[str, ..
     elif labels == "multi" and kinds:
         made.columns = pd.MultiIndex.from_tuples([("ab"[number % 2], number) for number in range(len(kinds))])
     return made
+
+
+#: Kinds of columns of PyTables: dtypes of elements, of cells, and of nested rows.
+CELLS: tuple[Any, ...] = (
+    *NUMBERS,
+    "S1",
+    "S7",
+    ("i2", (3,)),
+    ("f4", (2, 3)),
+    ("S3", (2,)),
+    [("x", "f8"), ("tag", "S4"), ("pair", "u1", (2,))],
+)
+
+
+@st.composite
+def rows_of_tables(draw: Any) -> np.ndarray:
+    """Makes rows of random dtypes, as PyTables stores them."""
+    rows = draw(st.sampled_from([0, 1, 7, 40]))
+    kinds = draw(st.lists(st.sampled_from(CELLS), min_size=1, max_size=6))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    dtype = np.dtype([(f"c{number}", kind) for number, kind in enumerate(kinds)])
+    made = np.zeros(rows, dtype)
+    for name in made.dtype.names or ():
+        _fill(rng, made[name])
+    return made.astype(dtype.newbyteorder(draw(st.sampled_from("<>"))))
+
+
+def _fill(rng: np.random.Generator, part: np.ndarray) -> None:
+    if part.dtype.names is not None:
+        for name in part.dtype.names:
+            _fill(rng, part[name])
+    elif part.dtype.kind == "S":
+        part[...] = rng.choice(np.array([b"", b"ab", b"\0", b"a\0b", b"\xff\xfe", b"1234567"]), part.shape)
+    else:
+        part[...] = np.asarray(column(rng, part.dtype.str[1:], part.size)).reshape(part.shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 import subprocess
 import warnings
@@ -394,7 +395,11 @@ def test_folders_are_moved_with_their_files(
 def test_progress(granules: list[Path]) -> None:
     calls: list[tuple[int, int]] = []
     hyperchunk.open_collection(granules, progress=lambda done, total: calls.append((done, total)))
-    assert sorted(calls) == [(number, 5) for number in range(1, 6)]
+    assert calls == [(number, 5) for number in range(1, 6)]
+    tqdm = pytest.importorskip("tqdm")
+    with tqdm.tqdm(disable=False, file=io.StringIO()) as bar:
+        hyperchunk.open_collection(granules[:2], progress=bar).append(granules)
+    assert (bar.n, bar.total) == (2, 2)
 
     def fail(_done: int, _total: int) -> None:
         raise RuntimeError("enough")

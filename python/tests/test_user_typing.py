@@ -15,6 +15,7 @@ from hyperchunk.write.file import WritableFile
 
 GOOD = """
 import hyperchunk
+import hyperchunk.h5py as h5py
 import numpy as np
 from hyperchunk import Dataset, File, Group
 from hyperchunk.write.file import WritableFile
@@ -49,6 +50,21 @@ with hyperchunk.open("a.h5", threads=1) as file:
 mode = "r" if part else "w"
 reveal_type(hyperchunk.open("a.h5", mode, journal=False))
 reveal_type(File("a.h5"))
+reveal_type(File("a.h5", mode))
+with File("b.h5", "w", track_order=True) as made:
+    reveal_type(made)
+    made["x"] = [1]
+
+
+class Run(File):
+    pass
+
+
+reveal_type(Run("a.h5"))
+with h5py.File("c.h5", "a", driver="core", locking=False) as taken:
+    reveal_type(taken)
+    reveal_type(taken.require_group("g").create_dataset("x", data=[1, 2], compression="gzip"))
+    taken["g/x"][0] = taken["g/x"].attrs.get("n", 3)
 
 
 def whole(dataset: Dataset) -> tuple[int, ...]:
@@ -74,6 +90,11 @@ REVEALED = [
     "Group | Dataset | Datatype | None",
     "File",
     "File",
+    "File",
+    "WritableFile",
+    "Run",
+    "File",
+    "Dataset",
 ]
 
 #: Statements, and a part of the error that each must have.
@@ -83,6 +104,12 @@ BAD = {
     'hyperchunk.open("a.h5", "w", jornal=True)': '"open"',
     'hyperchunk.open("a.h5", network={"timout": 1.0})': '"open"',
     'hyperchunk.create("a.h5", track_oder=True)': '"create"',
+    'hyperchunk.File("a.h5", thread=1)': '"File"',
+    'hyperchunk.File("a.h5", "w", jornal=True)': '"File"',
+    'file.copy("x", new, expand_refs=True)': '"expand_refs"',
+    'h5py.File("a.h5", libver=7)': "incompatible type",
+    'h5py.File("a.h5").create_dataset("x", (3,), "f4", suffle=True)': '"create_dataset"',
+    'h5py.File("a.h5").copy("x", "y", expand_refs=True)': '"expand_refs"',
     "file.atrs": 'has no attribute "atrs"',
     "file.closed": 'has no attribute "closed"',
     'file["x"].shpae': 'has no attribute "shpae"',
@@ -103,6 +130,7 @@ BAD = {
     "store.writer(statistic=True)": '"writer"',
 }
 HEAD = """import hyperchunk
+import hyperchunk.h5py as h5py
 
 file = hyperchunk.open("a.h5")
 new = hyperchunk.open("b.h5", "w")

@@ -123,6 +123,14 @@ def compare(ours: Path, theirs: Path, *, ignored: set[str] = CHUNKS, group: str 
                     }, name
 
 
+@pytest.fixture(params=["encoded before", "encoded in pieces"])
+def _pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Encodes values before they are written, or, as if they were large, while they are."""
+    if request.param == "encoded in pieces":
+        monkeypatch.setattr(hyperchunk.xarray_writer, "_ENCODED_BYTES", 8)
+
+
+@pytest.mark.usefixtures("_pieces")
 @pytest.mark.parametrize("encoding", ENCODINGS)
 @pytest.mark.parametrize("unlimited", [None, ["time"]])
 @pytest.mark.parametrize("lazy", [False, True])
@@ -150,6 +158,7 @@ def corpus() -> list[Path]:
     return sorted(path for path in CORPUS.rglob("*.nc*") if path.stat().st_size < 20 << 20)[:80]
 
 
+@pytest.mark.usefixtures("_pieces")
 @pytest.mark.skipif(not corpus(), reason="needs the corpus")
 @pytest.mark.parametrize("path", corpus(), ids=lambda path: path.name)
 def test_a_real_file_is_written_as_by_netcdf4(tmp_path: Path, path: Path) -> None:
@@ -162,6 +171,46 @@ def test_a_real_file_is_written_as_by_netcdf4(tmp_path: Path, path: Path) -> Non
     ds.hyperchunk.to_netcdf(tmp_path / "ours.nc")
     compare(tmp_path / "ours.nc", tmp_path / "theirs.nc")
     assert structure(tmp_path / "ours.nc") == structure(tmp_path / "theirs.nc")
+
+
+@pytest.mark.parametrize("kind", ["f4", "f8", "i2", "u1", "i8"])
+@pytest.mark.parametrize(
+    "encoding",
+    [
+        {"dtype": "i2", "scale_factor": 0.01, "add_offset": 5.0, "_FillValue": -32768},
+        {"dtype": "u1", "_FillValue": 255, "scale_factor": np.float32(0.5)},
+        {"_FillValue": -1.0, "zlib": True},
+        {"missing_value": 7, "_FillValue": 7},
+        {"dtype": "f4", "chunksizes": (4, 3)},
+        {"dtype": "i8", "scale_factor": 2},
+        {"dtype": "i4", "_FillValue": -1},
+    ],
+)
+def test_values_encoded_in_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, encoding: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(hyperchunk.xarray_writer, "_ENCODED_BYTES", 16)
+    values = np.random.default_rng(1).integers(0, 100, (37, 3)).astype(kind)
+    if kind[0] == "f":
+        values[::5, 1] = np.nan
+    ds = xr.Dataset({"t": (("time", "x"), values, {"units": "m"}), "b": ("time", values[:, 0])})
+    ds["b"].encoding = encoding if "chunksizes" not in encoding else {}
+    counts: list[tuple[int, int]] = []
+    with warnings.catch_warnings(record=True):
+        warnings.simplefilter("always")
+        try:
+            ds.to_netcdf(tmp_path / "theirs.nc", engine="netcdf4", encoding={"t": encoding})
+        except (ValueError, TypeError, OverflowError) as error:
+            with pytest.raises(type(error)):
+                ds.hyperchunk.to_netcdf(tmp_path / "ours.nc", encoding={"t": encoding})
+            assert files_in(tmp_path) in ([], ["theirs.nc"])
+            return
+        ds.hyperchunk.to_netcdf(
+            tmp_path / "ours.nc", encoding={"t": encoding}, progress=lambda *step: counts.append(step)
+        )
+    compare(tmp_path / "ours.nc", tmp_path / "theirs.nc")
+    assert structure(tmp_path / "ours.nc") == structure(tmp_path / "theirs.nc")
+    assert counts[-1][0] == counts[-1][1]
 
 
 def test_groups_and_appending(tmp_path: Path) -> None:

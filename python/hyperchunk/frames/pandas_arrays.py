@@ -15,6 +15,7 @@ from hyperchunk.exceptions import CorruptError, HyperchunkError, UnsupportedErro
 from hyperchunk.frames import attributes
 from hyperchunk.frames.model import Values, texts_of
 from hyperchunk.frames.pickles import loads
+from hyperchunk.frames.stored import stored_plan
 from hyperchunk.typing import Array
 
 if TYPE_CHECKING:
@@ -168,6 +169,8 @@ class Stored:
 
     def read(self, start: int, stop: int, columns: list[int] | None) -> Array:
         """Returns rows, and of them some columns if there are any."""
+        # pandas reads texts with what follows a null byte.
+        plan = stored_plan(self.dataset._data.datatype.description) if self.dataset.dtype.kind == "S" else None
         if self.empty is not None or 0 in (self.dataset.shape or ()):
             shape = self.shape
             found = np.empty(shape, self._empty_dtype())[start:stop]
@@ -178,6 +181,8 @@ class Stored:
             found = np.asarray(self.dataset[:, start:stop]).T
         elif columns is not None and self.dataset.ndim == 2 and self.dataset.chunks is None and len(columns) == 1:
             return self._typed(np.asarray(self.dataset[start:stop, columns[0] : columns[0] + 1]))
+        elif plan is not None and self.dataset.ndim:
+            found = np.asarray(self.dataset._read((slice(start, stop),), plan))
         else:
             found = np.asarray(self.dataset[start:stop])
         if columns is not None and found.ndim == 2:

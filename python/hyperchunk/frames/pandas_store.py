@@ -23,6 +23,7 @@ from hyperchunk.frames.pandas_arrays import (
     member,
     times,
 )
+from hyperchunk.frames.stored import rows_as_stored
 from hyperchunk.typing import Array
 
 if TYPE_CHECKING:
@@ -296,7 +297,7 @@ class TableSource(Source):
         members = list(dict.fromkeys(self.places[number][0] for number in numbers))
         if not members:
             return []
-        rows = np.asarray(self.table.fields(members)[start:stop])
+        rows = rows_as_stored(self.table, members, start, stop)
         return [self._values(number, rows) for number in numbers]
 
     def _values(self, number: int, rows: Array) -> Values:

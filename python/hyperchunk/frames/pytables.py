@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hyperchunk.dtypes import check_enum_dtype, dtype_of
+from hyperchunk.dtypes import check_enum_dtype
 from hyperchunk.exceptions import InvalidError, UnsupportedError
 from hyperchunk.frames import attributes
 from hyperchunk.frames.model import Field, Source, Unique, Values
 from hyperchunk.frames.pandas_arrays import is_bits
 from hyperchunk.frames.pickles import loads
-from hyperchunk.typing import Array, Dtype
-from hyperchunk.values import Part, Plan
+from hyperchunk.frames.stored import has, is_complex, rows_as_stored, stored_plan
+from hyperchunk.typing import Array
 
 if TYPE_CHECKING:
     from hyperchunk.dataset import Dataset
@@ -40,13 +40,12 @@ class TableSource(Source):
         self.paths: list[tuple[str, ...]] = []
         self._descriptions: list[tuple[Any, ...]] = []
         description = dataset._data.datatype.description
-        self._times = time_plan(description)
         self._add((), description)
         unique = Unique()
         self.fields = [Field(unique.name("/".join(path), ""), "/".join(path)) for path in self.paths]
 
     def _add(self, path: tuple[str, ...], description: tuple[Any, ...]) -> None:
-        if description[0] == "compound" and not (path and _is_complex(description)):
+        if description[0] == "compound" and not (path and is_complex(description)):
             for name, _, member in description[2]:
                 self._add((*path, name.decode("utf-8", "surrogateescape")), member)
             return
@@ -59,10 +58,7 @@ class TableSource(Source):
         members = list(dict.fromkeys(self.paths[number][0] for number in numbers))
         if not members:
             return []
-        if self._times is None:
-            rows = np.asarray(self.dataset.fields(members)[start:stop])
-        else:
-            rows = np.asarray(self.dataset._read((slice(start, stop),), self._times))
+        rows = rows_as_stored(self.dataset, members, start, stop)
         found = []
         for number in numbers:
             stored = rows
@@ -91,42 +87,6 @@ def values_of(stored: Array, description: tuple[Any, ...]) -> Values:
     return Values(stored)
 
 
-def time_plan(description: tuple[Any, ...]) -> Plan | None:
-    """Returns a plan to read elements as they are stored, if they have times, which NumPy has no dtype for."""
-    if not _has_time(description):
-        return None
-    dtype = _stored_dtype(description)
-    return Plan(description, Part(dtype, dtype, description, None))
-
-
-def _has_time(description: tuple[Any, ...]) -> bool:
-    if description[0] == "compound":
-        return any(_has_time(member) for _, _, member in description[2])
-    if description[0] in ("array", "vlen"):
-        return _has_time(description[3 if description[0] == "array" else 2])
-    return bool(description[0] == "time")
-
-
-def _stored_dtype(description: tuple[Any, ...]) -> Dtype:
-    match description[0]:
-        case "time":
-            return np.dtype(f"{description[2]}i{description[1]}")
-        case "array":
-            return np.dtype((_stored_dtype(description[3]), description[2]))
-        case "compound" if not _is_complex(description):
-            return np.dtype(
-                {
-                    "names": [name.decode("utf-8", "surrogateescape") for name, _, _ in description[2]],
-                    "formats": [_stored_dtype(member) for _, _, member in description[2]],
-                    "offsets": [offset for _, offset, _ in description[2]],
-                    "itemsize": description[1],
-                }
-            )
-        case "vlen" | "vlen-string" | "reference":
-            raise UnsupportedError("cannot read times beside values of variable length")
-    return dtype_of(description)
-
-
 def seconds(stored: Array) -> Array:
     """Returns times of PyTables in seconds since 1970: of 32 bits as they are; of 64 bits, which hold seconds and
     microseconds, as floating-point numbers.
@@ -150,11 +110,6 @@ def _names(stored: Array, names: dict[str, int]) -> Values:
     return Values(codes, "category", categories=Values(texts, "text"))
 
 
-def _is_complex(description: tuple[Any, ...]) -> bool:
-    members = description[2]
-    return [name for name, _, _ in members] == [b"r", b"i"] and all(member[0] == "float" for _, _, member in members)
-
-
 def read(found: HLObject) -> Any:
     """Returns an object of PyTables: an array, or of a `VLArray` a list of its rows: texts, arrays, or objects whose
     pickles hold nothing but data. Of a group, a dictionary.
@@ -166,13 +121,13 @@ def read(found: HLObject) -> Any:
         return dict(found.items())
     assert isinstance(found, Dataset)
     if attributes.text(found, "CLASS") == "VLARRAY":
-        if _has_time(found._data.datatype.description):
+        if has(found._data.datatype.description, "time"):
             raise UnsupportedError(f"cannot read rows of times of any length ({attributes.where(found)})")
         return [_row(found, row, number) for number, row in enumerate(np.asarray(found[()], "O"))]
     description = found._data.datatype.description
-    times = time_plan(description)
-    if times is not None:
-        return values_of(np.asarray(found._read((Ellipsis,), times)), description).data
+    plan = stored_plan(description)
+    if plan is not None:
+        return values_of(np.asarray(found._read((Ellipsis,), plan)), description).data
     stored = found[()]
     if is_bits(found):
         return np.asarray(stored).astype(bool)

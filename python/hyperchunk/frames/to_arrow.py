@@ -86,7 +86,8 @@ def _plain(values: Values) -> pa.Array:
             data, missing = _without_nat(data)
             return pa.array(data, pa.duration(_time_unit(data)), mask=missing)
         case "S":
-            return pa.array(data, pa.large_binary())
+            # pyarrow ends elements of an array at a null byte.
+            return pa.array(data.tolist(), pa.large_binary())
         case "V":
             return pa.array([bytes(value) for value in data], pa.binary(data.dtype.itemsize))
         case "f" if data.dtype.itemsize > 8:

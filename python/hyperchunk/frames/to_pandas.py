@@ -54,7 +54,9 @@ def _kept(found: Any) -> Any:
 def _labels(axis: Axis | None, fields: Sequence[Field], source: Source) -> pd.Index:
     """Returns the names of columns."""
     if axis is None:
-        return pd.Index([field.label for field in fields], dtype=None if fields else object)
+        # pandas 3 has texts as labels, also where there are none.
+        nothing = "str" if shows_strings() else object
+        return pd.Index([field.label for field in fields], dtype=None if fields else nothing)
     everything = [field for field in source.fields if not field.is_index]
     whole = axis_index(axis)
     if len(fields) == len(everything):

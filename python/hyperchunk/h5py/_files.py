@@ -90,7 +90,7 @@ class Handle:
             return self
         known = _foreign.get(id(opened))
         if known is None:
-            path = opened.filename
+            path = str(Path(opened.filename).absolute())
             session = Session(File._of(opened), os.path.realpath(path), path, driver="sec2", writes=False)
             known = _foreign[id(opened)] = Handle(session)
         return known

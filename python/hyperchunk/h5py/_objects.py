@@ -69,9 +69,9 @@ class ObjectID:
         return self._number
 
     @property
-    def valid(self) -> bool:
-        """True until it is closed."""
-        return not self._closed
+    def valid(self) -> int:
+        """1 until it is closed, then 0."""
+        return int(not self._closed)
 
     @property
     def locked(self) -> bool:
@@ -92,7 +92,7 @@ class ObjectID:
         raise TypeError("Objects of this kind are unhashable")
 
     def __bool__(self) -> bool:
-        return self.valid
+        return bool(self.valid)
 
     def __copy__(self) -> ObjectID:
         return self
@@ -118,9 +118,9 @@ class LocationID(ObjectID):
         self._handle = handle
 
     @property
-    def valid(self) -> bool:
-        """True until it, or its file, is closed."""
-        return not self._closed and self._handle.is_open
+    def valid(self) -> int:
+        """1 until it, or its file, is closed, then 0."""
+        return int(not self._closed and self._handle.is_open)
 
     @property
     def _hc(self) -> Any:
@@ -143,7 +143,7 @@ class LocationID(ObjectID):
             return NotImplemented
         if self is other:
             return True
-        return self.valid and other.valid and self._identity() == other._identity()
+        return bool(self.valid and other.valid and self._identity() == other._identity())
 
     def __hash__(self) -> int:
         if not self.valid:

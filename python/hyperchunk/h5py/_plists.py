@@ -70,7 +70,10 @@ def of_dataset(oid: Any) -> h5p.PropDCID:
         for source in hc.virtual_sources():
             target = SpaceID(hc.shape, hc.maxshape, selected=source.vspace.selection)
             plist.set_virtual(
-                target, source.file_name, source.dset_name, SpaceID((), selected=source.src_space.selection)
+                target,
+                source.file_name,
+                source.dset_name,
+                SpaceID(source.src_space.shape, selected=source.src_space.selection),
             )
     return plist
 
@@ -109,6 +112,11 @@ def create_dataset(
         options,  # type: ignore[arg-type]
     )
     return WritableDataset(hc._opened, made, hc._made(name))
+
+
+def kept(plist: h5p.PropDCID) -> dict[str, Any]:
+    """Returns the properties that cannot be seen in a new dataset before it is committed."""
+    return {name: plist._values[name] for name in ("fill_time", "track_times") if name in plist._values}
 
 
 def options_of(plist: h5p.PropDCID) -> dict[str, Any]:

@@ -36,9 +36,9 @@ class AttrID(ObjectID):
         self._handle = owner._handle
 
     @property
-    def valid(self) -> bool:
-        """True until it, or its file, is closed."""
-        return not self._closed and self._handle.is_open
+    def valid(self) -> int:
+        """1 until it, or its file, is closed, then 0."""
+        return int(not self._closed and self._handle.is_open)
 
     @property
     def _stored(self) -> Any:

@@ -298,6 +298,8 @@ def create(
 
     hc = loc._hc
     made = _plists.create_dataset(hc, name, tid, in_file(tid._description), space, dcpl)
+    if dcpl is not None and (kept := _plists.kept(dcpl)):
+        loc._handle.session.created[made._object.address] = kept
     return DatasetID(made, loc._handle)
 
 

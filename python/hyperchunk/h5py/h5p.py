@@ -155,10 +155,10 @@ class PropFCID(PropGCID):
         """Changes the management of free space."""
         self._values["strategy"] = (int(strategy), bool(persist), int(threshold))
 
-    def get_file_space_strategy(self) -> tuple[int, bool, int]:
-        """Returns the management of free space."""
-        found: tuple[int, bool, int] = self._values.get("strategy", (0, False, 1))
-        return found
+    def get_file_space_strategy(self) -> tuple[int, int, int]:
+        """Returns the management of free space: strategy, 1 if free space is kept, and the smallest kept size."""
+        strategy, persist, threshold = self._values.get("strategy", (0, False, 1))
+        return strategy, int(persist), threshold
 
     def set_file_space_page_size(self, fsp_size: int) -> None:
         """Changes the size of pages in bytes."""

@@ -75,9 +75,9 @@ class TypeID(LocationID):
         self._is_locked = False
 
     @property
-    def valid(self) -> bool:
-        """True until it, or the file of a committed datatype, is closed."""
-        return not self._closed and (self._handle is None or self._handle.is_open)
+    def valid(self) -> int:
+        """1 until it, or the file of a committed datatype, is closed, then 0."""
+        return int(not self._closed and (self._handle is None or self._handle.is_open))
 
     @property
     def locked(self) -> bool:

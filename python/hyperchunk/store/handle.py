@@ -6,6 +6,7 @@ import functools
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
@@ -16,6 +17,7 @@ import numpy as np
 from hyperchunk import _core, executors, observing
 from hyperchunk.dtypes import dtype_of
 from hyperchunk.file import is_url, network_options
+from hyperchunk.progress import Progress, ProgressLike, is_wanted
 from hyperchunk.queries import BoxLike, Query, Zones
 from hyperchunk.store import schema
 from hyperchunk.store.analysis import Analysis, Results, StoredAnalysis, listed, records, results
@@ -369,6 +371,7 @@ class Store:
         threads: int = 0,
         executor: ExecutorLike = None,
         workers: int | None = None,
+        progress: ProgressLike = None,
     ) -> int | None:
         """Runs an analysis on earlier data: on the current contents, in the newest epoch, of boxes that have no
         results of it.
@@ -379,6 +382,8 @@ class Store:
             threads: Maximum number of threads, each with a worker; 0 means one per processor.
             executor: Executor that distributes the work, as for :func:`hyperchunk.executors.run`.
             workers: Number of processes of the executor.
+            progress: Shows the number of boxes: True, a function of the finished part and the total, or a tqdm
+                object (:mod:`hyperchunk.progress`).
 
         Returns:
             Number of the epoch with the results; None if there was nothing to do.
@@ -395,12 +400,28 @@ class Store:
         else:
             (record,) = records([analysis])
         of_epochs = epochs or (0, 2**63)
-        if executor is None:
+        if executor is None and not is_wanted(progress):
             return _core.store_backfill(self.path, record, of_epochs, threads)
-        epoch, boxes = _core.store_unseen(self.path, record, of_epochs)
-        analyze = functools.partial(_analyze_boxes, self.path, record, of_epochs, epoch)
-        tickets = executors.run(analyze, boxes, executor=executor, workers=workers)
-        made = self.commit([ticket for ticket in tickets if ticket is not None])
+        if executor is None:
+            with ThreadPoolExecutor(threads or None) as own:
+                return self._backfill(record, of_epochs, own, threads or None, progress)
+        return self._backfill(record, of_epochs, executor, workers, progress)
+
+    def _backfill(
+        self,
+        record: bytes,
+        epochs: tuple[int, int],
+        executor: ExecutorLike,
+        workers: int | None,
+        progress: ProgressLike,
+    ) -> int | None:
+        epoch, boxes = _core.store_unseen(self.path, record, epochs)
+        analyze = functools.partial(_analyze_boxes, self.path, record, epochs, epoch)
+        with Progress(progress, boxes, "boxes") as shown:
+            found = executors.run(
+                analyze, boxes, executor=executor, workers=workers, each=lambda result: shown.add(result[1])
+            )
+        made = self.commit([ticket for ticket, _ in found if ticket is not None])
         return None if made is None else made.number
 
     def _analysis(self, name: str) -> StoredAnalysis:
@@ -608,6 +629,8 @@ def open(
     return Store(target, known, tuple(definitions), options, records(analyses), None, reach)
 
 
-def _analyze_boxes(path: str, record: bytes, epochs: tuple[int, int], epoch: int, first: int, end: int) -> bytes | None:
-    """Runs an analysis on some of the boxes that it has not seen, in any process."""
-    return _core.store_look(path, record, epochs, epoch, (first, end))
+def _analyze_boxes(
+    path: str, record: bytes, epochs: tuple[int, int], epoch: int, first: int, end: int
+) -> tuple[bytes | None, int]:
+    """Runs an analysis on some boxes that it has not seen, in any process; returns the ticket and their number."""
+    return _core.store_look(path, record, epochs, epoch, (first, end)), end - first

@@ -11,13 +11,20 @@ import numpy as np
 from hyperchunk import _core, dtypes
 from hyperchunk.dataset import Dataset
 from hyperchunk.dtypes import Description
-from hyperchunk.exceptions import InvalidError, UnsupportedError, also
+from hyperchunk.exceptions import (
+    HyperchunkError,
+    InvalidError,
+    NotFoundError,
+    ObjectNotFoundError,
+    UnsupportedError,
+    also,
+)
 from hyperchunk.file import check_cache
 from hyperchunk.objects import encode
 from hyperchunk.suggestions import unexpected_keyword
 from hyperchunk.typing import Array, DatasetOptions, Dtype, ExternalFile, ExternalFiles, MaxShape, Shape, ShapeLike
 from hyperchunk.write import chunking, elements
-from hyperchunk.write.filters import build_filters
+from hyperchunk.write.filters import FILTER_OPTIONS, build_filters, replaced
 from hyperchunk.write.opened import Writing
 
 if TYPE_CHECKING:
@@ -274,6 +281,21 @@ def like(other: Dataset) -> DatasetOptions:
     return found
 
 
+def overridden(found: DatasetOptions, options: DatasetOptions, dtype: Dtype) -> DatasetOptions:
+    """Returns the options of a dataset with others in their place. h5py's options of filters replace the filters of
+    their kind, and keep the others.
+    """
+    given: DatasetOptions = {**found, **options}
+    if "chunks" in options and not options["chunks"]:
+        given.pop("layout", None)
+    stored = found.get("filters")
+    if "filters" not in options and isinstance(stored, list):
+        given["filters"] = replaced(cast("list[tuple[int, list[int]]]", stored), options, dtype)
+        for option in FILTER_OPTIONS:
+            given.pop(option, None)  # type: ignore[misc]
+    return given
+
+
 # Stored filter parameters that come from the user: index of the first, and maximum number.
 _USER_PARAMETERS = {1: (0, 1), 2: (0, 0), 3: (0, 0), 4: (0, 2), 5: (0, 0), 6: (0, 2), 32000: (0, 0), 32008: (3, 3)}
 
@@ -306,7 +328,10 @@ def elsewhere(opened: Writing, filename: str, path: str) -> _core.Object:
     try:
         other = File(beside if beside.exists() else filename)
         found = other._find(encode(path or "/"))
-    except OSError as error:
-        raise KeyError(f"the external file {filename} cannot be opened: {error}") from error
+    except NotFoundError:
+        message = f"it leads to the file {filename!r}, which is not there (file {opened.filename})"
+        raise ObjectNotFoundError(message) from None
+    except HyperchunkError as error:
+        raise also(error, KeyError) from None
     assert isinstance(found, _core.Object)
     return found

@@ -123,7 +123,7 @@ class WritableDataset(WritableObject, Dataset):
         data = self._out
         dims = data.shape
         if dims is None:
-            raise also(InvalidError("Empty datasets cannot be written"), TypeError)
+            raise also(also(InvalidError("Empty datasets cannot be written"), TypeError), OSError)
         made = self._ready(array)
         slab = selections.slab(dims, args)
         if slab is not None and slab[1] == made.shape:

@@ -10,7 +10,7 @@ from typing import Self, Unpack, cast
 
 from hyperchunk import _core, observing
 from hyperchunk.exceptions import UnsupportedError
-from hyperchunk.file import _DRIVERS, File, check_cache, is_url, locking_of, network_options, path_of
+from hyperchunk.file import _DRIVERS, File, _Named, check_cache, is_url, locking_of, network_options, path_of
 from hyperchunk.objects import Recipe
 from hyperchunk.sources import local_path, source_of, target_of
 from hyperchunk.suggestions import unexpected_keyword
@@ -217,7 +217,7 @@ class WritableFile(WritableGroup, File):
         if track_times and not edits:
             writer.root.track_times()
         opened = Writing(writer, recipe)
-        super(File, self).__init__(opened, writer.root, "/")
+        super(_Named, self).__init__(opened, writer.root, "/")
 
     @property
     def userblock_size(self) -> int:

@@ -6,10 +6,12 @@ import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, SupportsIndex, SupportsInt, cast
 
-from hyperchunk.typing import Dtype, FilterLike
+from hyperchunk.typing import DatasetOptions, Dtype, FilterLike
 
 _SHUFFLE, _FLETCHER32, _SZIP, _SCALEOFFSET, _SNAPPY = 2, 3, 4, 6, 32003
 _NAMES = {"gzip": 1, "szip": _SZIP, "lzf": 32000}
+#: h5py's options of filters.
+FILTER_OPTIONS = ("compression", "compression_opts", "shuffle", "fletcher32", "scaleoffset")
 # Numbers of filters have 16 bits.
 _MOST_FILTERS = 1 << 16
 # Bits of szip's option mask.
@@ -62,6 +64,42 @@ def build_filters(
     if fletcher32:
         found.append((_FLETCHER32, []))
     return Filters(found, None)
+
+
+def replaced(stored: list[tuple[int, list[int]]], options: DatasetOptions, dtype: Dtype) -> list[tuple[int, list[int]]]:
+    """Returns the filters of a dataset, with h5py's options in place of the filters of their kind."""
+    # The method of the scale-offset filter depends on the elements.
+    stored = [
+        (number, _scaleoffset(dtype, setting[1]) if number == _SCALEOFFSET and dtype.kind in "iuf" else setting)
+        for number, setting in stored
+    ]
+    if not any(option in options for option in FILTER_OPTIONS):
+        return stored
+    kinds = {_SCALEOFFSET: "scaleoffset", _SHUFFLE: "shuffle", _FLETCHER32: "fletcher32"}
+    compressors = [item for item in stored if item[0] not in kinds]
+    compression, setting = options.get("compression"), options.get("compression_opts")
+    if "compression" not in options and "compression_opts" in options and compressors:
+        number = compressors[0][0]
+        compression = {number: name for name, number in _NAMES.items()}.get(number, number)
+    if compression == "gzip" and setting is None and compressors and compressors[0][0] == _NAMES["gzip"]:
+        setting = compressors[0][1][0]
+    new = build_filters(
+        dtype,
+        compression=compression,
+        compression_opts=setting,
+        shuffle=options.get("shuffle"),
+        fletcher32=options.get("fletcher32"),
+        scaleoffset=options.get("scaleoffset"),
+    ).filters
+    chosen: list[tuple[int, list[int]]] = []
+    for number in (_SCALEOFFSET, _SHUFFLE):
+        chosen += [item for item in (new if kinds[number] in options else stored) if item[0] == number]
+    changed = "compression" in options or "compression_opts" in options
+    chosen += [item for item in new if item[0] not in kinds] if changed else compressors
+    chosen += [item for item in (new if "fletcher32" in options else stored) if item[0] == _FLETCHER32]
+    if {_SCALEOFFSET, _FLETCHER32} <= {number for number, _ in chosen}:
+        raise ValueError("fletcher32 cannot be used with potentially lossy scale/offset filter")
+    return chosen
 
 
 def _one(item: FilterLike) -> tuple[int, list[int]]:

@@ -258,8 +258,10 @@ class WritableGroup(MutableNames, WritableObject, Group):
             ...     file.create_dataset_like("second", first, dtype="f8").chunks
             (100,)
         """
-        given: LikeOptions = {**creation.like(other), **options}
-        shape, dtype = given.pop("shape", other.shape), given.pop("dtype", None)
+        wanted = options.copy()
+        shape, dtype = wanted.pop("shape", other.shape), wanted.pop("dtype", None)
+        shown = other.dtype if dtype is None or isinstance(dtype, Datatype) else np.dtype(cast("npt.DTypeLike", dtype))
+        given = creation.overridden(creation.like(other), cast("DatasetOptions", wanted), shown)
         if dtype is None and shape is not None:
             description = other._data.datatype.description
             parent, last = self._place(name)
@@ -268,8 +270,8 @@ class WritableGroup(MutableNames, WritableObject, Group):
             made = creation.create(self._writing.writer, parent, last, description, None, shown, extent, given)
             return WritableDataset(self._opened, made, self._made(name))
         if shape is None:
-            return self.create_dataset(name, data=Empty(other.dtype), **cast("DatasetOptions", given))
-        return self.create_dataset(name, shape, dtype, **cast("DatasetOptions", given))
+            return self.create_dataset(name, data=Empty(other.dtype), **given)
+        return self.create_dataset(name, shape, dtype, **given)
 
     # --- Links ---
 

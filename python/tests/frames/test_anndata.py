@@ -7,6 +7,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import h5py
 import hyperchunk
 import numpy as np
@@ -154,6 +155,7 @@ def test_random_frames(tmp_path: Path, seed: int, rows: int, kinds: list[int]) -
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        path.unlink(missing_ok=True)
         anndata.AnnData(obs=made).write_h5ad(path)
         expected = anndata.read_h5ad(path).obs
     frame = hyperchunk.frames.read(hyperchunk.open(path)["obs"])
@@ -163,3 +165,5 @@ def test_random_frames(tmp_path: Path, seed: int, rows: int, kinds: list[int]) -
     for name in expected:
         wanted = [None if pd.isna(value) else value for value in expected[name]]
         assert in_polars[name].to_list() == wanted
+        quoted = duckdb.sql(f'select "{name}" from frame').fetchall()
+        assert [row[0] for row in quoted] == wanted

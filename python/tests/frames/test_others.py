@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import warnings
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,12 @@ import hyperchunk
 import numpy as np
 import pytest
 from hyperchunk.frames import nexus
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from random_frames import rows_of_tables
+
+#: Number of random tables; `make test-all` has more.
+COUNT = int(os.environ.get("HYPERCHUNK_FRAMES", "20"))
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -88,6 +95,34 @@ def test_tables(of_pytables: Path) -> None:
             np.testing.assert_array_equal(values.data, wanted)
     rows = duckdb.sql("select number, colour, ok, \"info/x\" from frame where colour = 'green' order by 1").fetchall()
     assert rows[:2] == [(1, "green", True, 0.5), (4, "green", False, 2.0)]
+
+
+@settings(max_examples=COUNT, deadline=None, suppress_health_check=list(HealthCheck))
+@given(made=rows_of_tables(), filters=st.sampled_from([(0, "zlib"), (5, "zlib"), (5, "blosc:lz4"), (5, "bzip2")]))
+def test_random_tables(tmp_path: Path, made: np.ndarray, filters: tuple[int, str]) -> None:
+    tables = pytest.importorskip("tables")
+    path = tmp_path / "r.h5"
+    path.unlink(missing_ok=True)
+    with tables.open_file(path, "w") as file:
+        order = "big" if any(made.dtype[name].base.byteorder == ">" for name in made.dtype.names) else "little"
+        file.create_table("/", "t", obj=made, filters=tables.Filters(*filters), byteorder=order, chunkshape=8)
+    with tables.open_file(path) as file:
+        expected = file.root.t.read()
+    frame = hyperchunk.frames.read(hyperchunk.open(path)["t"], half="float32")
+    in_pandas = hyperchunk.frames.read(hyperchunk.open(path)["t"]).to_pandas()
+    in_polars, in_duckdb = frame.to_polars(), duckdb.sql("select * from frame").fetchall()
+    assert len(in_pandas) == in_polars.height == len(in_duckdb) == len(made)
+    for number, (name, values) in enumerate(zip(frame.column_names, frame.values(), strict=True)):
+        wanted = expected
+        for part in name.split("/"):
+            wanted = wanted[part]
+        np.testing.assert_array_equal(values.data, wanted)
+        for found, theirs in zip(in_pandas[name], wanted, strict=True):
+            np.testing.assert_array_equal(found, theirs)
+        if wanted.ndim == 1 and wanted.dtype.kind in "iufbS":
+            listed = [None if value != value else value for value in wanted.tolist()]
+            assert in_polars[name].to_list() == listed
+            assert [row[number] for row in in_duckdb] == listed
 
 
 @pytest.mark.parametrize("name", ["flags", "carray", "objects", "texts", "bytes", "numbers", "times"])

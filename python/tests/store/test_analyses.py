@@ -479,7 +479,7 @@ def test_the_command(tmp_path: Path, analysis: Make, command: Any, source: Calla
     assert command("store", "results", run.path, "/b").returncode == 1
 
 
-@pytest.mark.parametrize("by", ["processes", "threads", "dask", "shares"])
+@pytest.mark.parametrize("by", ["processes", "threads", "progress", "dask", "shares"])
 def test_filled_in_by_others(
     tmp_path: Path, analysis: Make, by: str, command: Callable[..., subprocess.CompletedProcess[str]]
 ) -> None:
@@ -512,7 +512,11 @@ def test_filled_in_by_others(
             assert run.backfill("f", executor=client) == 4
     else:
         executor: Any = "processes" if by == "processes" else ThreadPoolExecutor(2)
-        assert run.backfill("f", executor=executor, workers=2) == 4
+        counts: list[tuple[int, int]] = []
+        given: Any = {"threads": 2} if by == "progress" else {"executor": executor, "workers": 2}
+        assert run.backfill("f", progress=lambda *step: counts.append(step), **given) == 4
+        assert counts[-1] == (32, 32)
+        assert len(counts) > 1
     assert run.backfill("f", executor="processes", workers=2) is None
     found = one(run)
     assert not found.failures

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from hyperchunk import Dataset as Native
+from hyperchunk.dataset import VDSmap
 from hyperchunk.h5py import h5d
 from hyperchunk.h5py._hl import base, filters
 from hyperchunk.h5py._hl.base import HLObject
@@ -180,7 +181,18 @@ class Dataset(HLObject):
 
     def virtual_sources(self) -> Any:
         """Returns the sources of a virtual dataset."""
-        return self._hc.virtual_sources()
+        if not self.is_virtual:
+            raise RuntimeError("Not a virtual dataset")
+        plist = self._dcpl
+        return [
+            VDSmap(
+                plist.get_virtual_vspace(index),
+                plist.get_virtual_filename(index),
+                plist.get_virtual_dsetname(index),
+                plist.get_virtual_srcspace(index),
+            )
+            for index in range(plist.get_virtual_count())
+        ]
 
     @property
     def is_scale(self) -> bool:

@@ -14,6 +14,7 @@ from hyperchunk.h5py._hl import attrs
 from hyperchunk.h5py._hl.group import Group
 from hyperchunk.h5py._objects import ObjectID
 from hyperchunk.h5py.h5 import get_config
+from hyperchunk.typing import FileName
 
 mpi = ros3 = direct_vfd = False
 hdf5_version = (2, 0, 0)
@@ -78,10 +79,10 @@ class File(Group):
 
     def __init__(
         self,
-        name: Any,
+        name: FileName | ObjectID,
         mode: str = "r",
         driver: str | None = None,
-        libver: Any = None,
+        libver: str | tuple[str, str] | None = None,
         userblock_size: int | None = None,
         swmr: bool = False,
         rdcc_nslots: int | None = None,
@@ -95,7 +96,7 @@ class File(Group):
         page_buf_size: int | None = None,
         min_meta_keep: int = 0,
         min_raw_keep: int = 0,
-        locking: Any = None,
+        locking: bool | str | None = None,
         alignment_threshold: int = 1,
         alignment_interval: int = 1,
         meta_block_size: int | None = None,

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Unpack
 
 import numpy as np
 
@@ -24,6 +24,16 @@ from hyperchunk.h5py._hl.vds import VirtualLayout
 from hyperchunk.h5py._objects import identifier
 from hyperchunk.h5py.h5 import get_config
 from hyperchunk.h5py.h5py_warnings import H5pyDeprecationWarning
+from hyperchunk.typing import DatasetOptions
+from hyperchunk.write.group import LikeOptions
+
+
+class Options(DatasetOptions, total=False):
+    """Options of a new dataset."""
+
+    #: Properties of creation and of access of the low-level interface.
+    dcpl: Any
+    dapl: Any
 
 
 class Group(base.MutableMappingHDF5, base.HLObject):
@@ -33,6 +43,10 @@ class Group(base.MutableMappingHDF5, base.HLObject):
         if not isinstance(bind, h5g.GroupID):
             raise ValueError(f"{bind} is not a GroupID")
         super().__init__(bind)
+
+    # Those of mappings compare members.
+    __hash__ = base.HLObject.__hash__
+    __eq__ = base.HLObject.__eq__
 
     def _wrap(self, found: Any) -> Any:
         if Native not in type(found).__mro__:
@@ -48,18 +62,21 @@ class Group(base.MutableMappingHDF5, base.HLObject):
             made = self._hc.create_group(name, order, track_times=track_times)
         return Group(identifier(made, self._id._handle))
 
-    def create_dataset(self, name: Any, shape: Any = None, dtype: Any = None, data: Any = None, **kwds: Any) -> Dataset:
+    def create_dataset(
+        self, name: Any, shape: Any = None, dtype: Any = None, data: Any = None, **kwds: Unpack[Options]
+    ) -> Dataset:
         """Creates a dataset. Options are h5py's, and the two of :meth:`hyperchunk.write.group.WritableGroup`."""
-        plist = kwds.pop("dcpl", None)
+        options: dict[str, Any] = dict(kwds)
+        plist = options.pop("dcpl", None)
         if plist is not None:
             from hyperchunk.h5py._plists import options_of
 
-            kwds = {**options_of(plist), **kwds}
-        kwds.pop("dapl", None)
+            options = {**options_of(plist), **options}
+        options.pop("dapl", None)
         if shape is None and data is None:
             if dtype is None:
                 raise TypeError("One of data, shape or dtype must be specified")
-            if any(kwds.get(option) for option in ("chunks", "maxshape", "compression", "shuffle", "fletcher32")):
+            if any(options.get(option) for option in ("chunks", "maxshape", "compression", "shuffle", "fletcher32")):
                 raise TypeError("Empty datasets don't support chunk/filter options")
             data = Empty(np.dtype("f4") if isinstance(dtype, Datatype) else np.dtype(dtype))
         elif dtype is None and data is None:
@@ -69,11 +86,11 @@ class Group(base.MutableMappingHDF5, base.HLObject):
                 H5pyDeprecationWarning,
                 stacklevel=2,
             )
-        if kwds.get("track_order") is None and get_config().track_order:
-            kwds["track_order"] = True
+        if options.get("track_order") is None and get_config().track_order:
+            options["track_order"] = True
         with _named("dataset"):
-            made = self._hc.create_dataset(name, shape, base.datatype(dtype), _values(data), **kwds)
-        return self._created(made, kwds)
+            made = self._hc.create_dataset(name, shape, base.datatype(dtype), _values(data), **options)
+        return self._created(made, options)
 
     def _created(self, made: Any, options: dict[str, Any]) -> Dataset:
         """Returns a dataset, and keeps the options that cannot be seen in its description."""
@@ -100,25 +117,28 @@ class Group(base.MutableMappingHDF5, base.HLObject):
         yield layout
         self.create_virtual_dataset(name, layout, fillvalue)
 
-    def create_dataset_like(self, name: Any, other: Any, **kwupdate: Any) -> Dataset:
+    def create_dataset_like(self, name: Any, other: Any, **kwupdate: Unpack[LikeOptions]) -> Dataset:
         """Creates a dataset with the type, shape, chunks and filters of another one."""
         if "dtype" in kwupdate:
             kwupdate["dtype"] = base.datatype(kwupdate["dtype"])
         made = self._hc.create_dataset_like(name, base.native(other), **kwupdate)
         return Dataset(identifier(made, self._id._handle))
 
-    def require_dataset(self, name: Any, shape: Any, dtype: Any, exact: bool = False, **kwds: Any) -> Any:
+    def require_dataset(
+        self, name: Any, shape: Any, dtype: Any, exact: bool = False, **kwds: Unpack[Options]
+    ) -> Dataset:
         """Returns the dataset of a name, and creates it if it does not exist."""
         if name in self:
-            found = self._hc.require_dataset(name, shape, base.datatype(dtype), exact, **_known(kwds))
-            return _with_cache(self._wrap(found), kwds)
+            found = self._hc.require_dataset(name, shape, base.datatype(dtype), exact, **_known(dict(kwds)))
+            return _with_cache(self._wrap(found), dict(kwds))
         return self.create_dataset(name, shape, dtype, **kwds)
 
-    def require_group(self, name: Any) -> Any:
+    def require_group(self, name: Any) -> Group:
         """Returns the group of a name, and creates it if it does not exist."""
         if name not in self:
             return self.create_group(name)
-        return self._wrap(self._hc.require_group(name))
+        found: Group = self._wrap(self._hc.require_group(name))
+        return found
 
     # --- Access ---
 
@@ -218,10 +238,10 @@ class Group(base.MutableMappingHDF5, base.HLObject):
         shallow: bool = False,
         expand_soft: bool = False,
         expand_external: bool = False,
-        expand_refs: bool = False,
+        expand_refs: Literal[False] = False,
         without_attrs: bool = False,
     ) -> None:
-        """Copies an object and everything below it."""
+        """Copies an object and everything below it; with `expand_refs`, which is not supported, it is an error."""
         self._hc.copy(
             base.native(source), base.native(dest), name, shallow, expand_soft, expand_external, expand_refs,
             without_attrs,
