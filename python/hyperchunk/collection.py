@@ -6,7 +6,7 @@ import fnmatch
 import glob
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 from weakref import WeakValueDictionary
@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from hyperchunk import _core, batches, collecting
+from hyperchunk import collection_reads as reads
 from hyperchunk.dataset import Dataset
 from hyperchunk.exceptions import ChangedError, InvalidError, NotFoundError
 from hyperchunk.file import File, is_url, network_options
@@ -28,13 +29,9 @@ Files: TypeAlias = PathLike | Sequence[PathLike]
 #: ``xarray.Dataset`` of VirtualiZarr, and ``icechunk.Repository``.
 VirtualDataset: TypeAlias = Any
 Repository: TypeAlias = Any
-#: Index of one axis.
-_Item: TypeAlias = int | slice | Array
 
 _SUFFIX = ".hcx"
 _HDF5_SUFFIXES = (".h5", ".hdf", ".hdf5", ".he5", ".nc", ".nc4")
-# Number of member files that stay open.
-_OPEN_FILES = 4096
 
 
 def open_collection(
@@ -187,17 +184,22 @@ class Collection(Mapping[str, "CollectionDataset"]):
         self._options = options
         #: Path or URL of the collection; None for one that was not saved.
         self.filename = name
-        self._open = lru_cache(_OPEN_FILES)(self._open_file)
         self._load()
 
     def _load(self) -> None:
-        self._open.cache_clear()
         self.__dict__.pop("_digest", None)
         self._names = self._core.names()
+        self._open = reads.OpenFiles(self._core, self._names)
         self._datasets = {}
-        for path, axis, lengths, values, units in self._core.variables():
+        ends: dict[int, Array] = {}
+        variables = self._core.variables()
+        for path, axis, lengths, values, units in variables:
             text = path.decode("utf-8", "surrogateescape")
-            self._datasets[text] = CollectionDataset(self, text, axis, lengths, values, units)
+            # Variables share lists of lengths, and so the ends.
+            own = ends.get(id(lengths))
+            if own is None:
+                own = ends[id(lengths)] = _ends(lengths, text)
+            self._datasets[text] = CollectionDataset(self, text, axis, own, values, units)
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -223,13 +225,11 @@ class Collection(Mapping[str, "CollectionDataset"]):
         Raises:
             ChangedError: The file is not the version that was collected.
         """
-        return self._open(range(len(self._names))[number])
-
-    def _open_file(self, number: int) -> File:
+        number = range(len(self._names))[number]
         name = self._names[number]
         options = {key: value for key, value in self._options.items() if key != "network" or is_url(name)}
         recipe = Recipe(name, "network" if is_url(name) else "sec2", options)
-        return File._of(Opened(self._core.open_file(number), recipe))
+        return File._of(Opened(self._open.file(number), recipe))
 
     def append(
         self,
@@ -380,6 +380,14 @@ def _restore(data: bytes, options: dict[str, object], name: str | None) -> Colle
     return Collection(_core.Collection.decode(data, **options), options, name)
 
 
+def _ends(lengths: bytes, path: str) -> Array:
+    """Returns the sums of 64-bit numbers."""
+    ends = np.cumsum(np.frombuffer(lengths, np.uint64))
+    if ends.size and int(ends[-1]) > np.iinfo(np.int64).max:
+        raise InvalidError(f"cannot join {path}: expected less than 2^63 rows, got {ends[-1]}")
+    return ends.astype(np.int64)
+
+
 class CollectionDataset:
     """A dataset of all files of a collection, joined along one axis, or the first file's if it lacks that axis.
 
@@ -397,7 +405,7 @@ class CollectionDataset:
         collection: Collection,
         path: str,
         axis: int | None,
-        lengths: list[int],
+        ends: Array,
         values: bytes | None,
         units: dict[int, tuple[str | None, str | None]],
     ) -> None:
@@ -408,9 +416,13 @@ class CollectionDataset:
         self.name = path
         #: Units and calendar of files in which they are not the first file's, by number of the file.
         self.units = units
-        self._ends = np.cumsum(np.array(lengths, np.int64))
+        #: Row after the last one of each file along the joined axis.
+        self.ends = ends
 
-    @property
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in self.__dict__.items() if name != "first"}
+
+    @cached_property
     def first(self) -> Dataset:
         """The dataset of the first file."""
         return self._dataset(0)
@@ -419,6 +431,19 @@ class CollectionDataset:
         found = self._collection.file(number)[self.name]
         assert isinstance(found, Dataset)
         return found
+
+    def file_name(self, number: int) -> str:
+        """Returns the path or URL of a file.
+
+        Args:
+            number: Number of the file, from 0.
+        """
+        return self._collection.files[number]
+
+    @property
+    def open_files(self) -> reads.OpenFiles:
+        """The open files of the collection."""
+        return self._collection._open
 
     @property
     def axis(self) -> int | None:
@@ -432,7 +457,7 @@ class CollectionDataset:
         if self._axis is not None:
             if self._axis >= len(shape):
                 raise InvalidError(f"cannot join {self.name} along axis {self._axis}: it has {len(shape)} dimensions")
-            shape[self._axis] = int(self._ends[-1])
+            shape[self._axis] = int(self.ends[-1])
         return tuple(shape)
 
     @property
@@ -453,7 +478,7 @@ class CollectionDataset:
 
     def spans(self) -> list[tuple[int, int]]:
         """Returns the first row and the end (exclusive) of each file along the joined axis."""
-        ends = [int(end) for end in self._ends]
+        ends = [int(end) for end in self.ends]
         return list(zip([0, *ends[:-1]], ends, strict=True))
 
     def kept(self) -> Array | None:
@@ -472,34 +497,14 @@ class CollectionDataset:
         items, shown = _per_axis(index, self.shape)
         kept = self.kept()
         if kept is not None:
-            return _outer(kept, items)[shown]
+            return reads.outer(kept, items)[shown]
         if self._axis is None:
-            return _outer_read([(self.first, items)])[0][shown]
-        at = self._axis
-        rows = _rows(items[at], self.shape[at])
-        shape = tuple(len(_rows(item, length)) for item, length in zip(items, self.shape, strict=True))
-        out = np.empty(shape, self.dtype)
-        parts = []
-        places = []
-        numbers = np.searchsorted(self._ends, rows, side="right")
-        for number in np.unique(numbers):
-            (place,) = np.nonzero(numbers == number)
-            local = rows[place] - (int(self._ends[number - 1]) if number else 0)
-            dataset = self._dataset(int(number))
-            # A variable may have fewer rows than its unlimited dimension.
-            stored = local < (dataset.shape or ())[at]
-            if not stored.all():
-                out[(slice(None),) * at + (_as_slice(place[~stored]),)] = dataset.fillvalue
-                place, local = place[stored], local[stored]
-            parts.append((dataset, (*items[:at], _as_slice(local), *items[at + 1 :])))
-            places.append(place)
-        read = _outer_read(parts)
-        for place, values in zip(places, read, strict=True):
-            out[(slice(None),) * at + (_as_slice(place),)] = values
-        return out[shown]
+            plain, rest = reads.split(items)
+            return reads.outer(np.asarray(batches._read([(self.first, plain)])[0]), rest)[shown]
+        return reads.read(self, items, self.shape)[shown]
 
 
-def _per_axis(index: Index, shape: tuple[int, ...]) -> tuple[tuple[_Item, ...], tuple[int | slice, ...]]:
+def _per_axis(index: Index, shape: tuple[int, ...]) -> tuple[tuple[reads.Item, ...], tuple[int | slice, ...]]:
     """Returns an item for each axis, none of them an integer, and the index that removes the axes of integers."""
     given = list(index) if isinstance(index, tuple) else [index]
     if sum(item is Ellipsis for item in given) > 1:
@@ -512,7 +517,7 @@ def _per_axis(index: Index, shape: tuple[int, ...]) -> tuple[tuple[_Item, ...], 
     given[at : at + 1] = [slice(None)] * (len(shape) - len(given) + 1)
     if len(given) != len(shape):
         raise InvalidError(f"{len(given)} indices for a dataset of {len(shape)} dimensions")
-    items: list[_Item] = []
+    items: list[reads.Item] = []
     shown: list[int | slice] = []
     for item, length in zip(given, shape, strict=True):
         if isinstance(item, slice):
@@ -541,51 +546,3 @@ def _per_axis(index: Index, shape: tuple[int, ...]) -> tuple[tuple[_Item, ...], 
             items.append(np.where(rows < 0, rows + length, rows))
             shown.append(slice(None))
     return tuple(items), tuple(shown)
-
-
-def _rows(item: _Item, length: int) -> Array:
-    """Returns the places along an axis that an item selects."""
-    if isinstance(item, slice):
-        return np.arange(*item.indices(length))
-    return np.asarray(item)
-
-
-def _as_slice(rows: Array) -> _Item:
-    """Returns a slice if places have equal distances, else the places."""
-    if rows.size == 0:
-        return slice(0, 0)
-    first, last = int(rows[0]), int(rows[-1])
-    if rows.size == 1:
-        return slice(first, first + 1)
-    step = int(rows[1]) - first
-    if step > 0 and bool(np.all(np.diff(rows) == step)):
-        return slice(first, last + 1, step)
-    return rows
-
-
-def _outer(values: Array, items: tuple[_Item, ...]) -> Array:
-    for axis, item in enumerate(items):
-        values = values[(slice(None),) * axis + (item,)]
-    return values
-
-
-def _outer_read(parts: list[tuple[Dataset, tuple[_Item, ...]]]) -> list[Array]:
-    """Reads parts of several datasets in one plan. Lists after the first one of an index are applied afterwards."""
-    plain: list[tuple[Dataset, Index]] = []
-    after: list[tuple[_Item, ...]] = []
-    for dataset, items in parts:
-        lists = [axis for axis, item in enumerate(items) if not isinstance(item, slice)]
-        late = lists[1:]
-        index = [_bounds(item) if axis in late else item for axis, item in enumerate(items)]
-        rest = [
-            np.asarray(item) - _bounds(item).start if axis in late else slice(None) for axis, item in enumerate(items)
-        ]
-        plain.append((dataset, tuple(index)))
-        after.append(tuple(rest))
-    return [_outer(np.asarray(values), rest) for values, rest in zip(batches._read(plain), after, strict=True)]
-
-
-def _bounds(item: _Item) -> slice:
-    """Returns the range of a list."""
-    rows = np.asarray(item)
-    return slice(int(rows.min()), int(rows.max()) + 1) if rows.size else slice(0, 0)

@@ -1,21 +1,23 @@
 //! Collections: many files as one.
 
+use crate::dataset::Dataset;
 use crate::errors::{opening, to_python};
 use crate::file::{File, given, options};
 use hyperchunk::OpenOptions;
-use hyperchunk::collection::{CollectOptions, Collection as Inner, Concat};
+use hyperchunk::collection::{CollectOptions, Collection as Inner, Concat, open_datasets};
 use hyperchunk::output;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::iter::repeat;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Path, axis, lengths, stored values of a coordinate, and units and calendar by file.
+/// Path, axis, lengths as 64-bit numbers, stored values of a coordinate, and units and calendar by file.
 type Variable<'py> = (
     Bound<'py, PyBytes>,
     Option<usize>,
-    Vec<u64>,
+    Bound<'py, PyBytes>,
     Option<Bound<'py, PyBytes>>,
     BTreeMap<u64, (Option<String>, Option<String>)>,
 );
@@ -136,18 +138,24 @@ impl Collection {
         self.lock().skipped().iter().map(|file| (file.name.clone(), file.reason.clone())).collect()
     }
 
-    /// Datasets of all files.
+    /// Datasets of all files. Those whose lengths are shared have the same object.
     fn variables<'py>(&self, py: Python<'py>) -> Vec<Variable<'py>> {
         let inner = self.lock();
+        let mut lists: HashMap<*const u64, Bound<'py, PyBytes>> = HashMap::new();
         let described = inner.variables().iter().map(|variable| {
             let units = variable
                 .units
                 .iter()
                 .map(|(place, [units, calendar])| (*place, (units.clone(), calendar.clone())));
+            let lengths = lists.entry(variable.lengths.as_ptr()).or_insert_with(|| {
+                let bytes: Vec<u8> =
+                    variable.lengths.iter().flat_map(|length| length.to_ne_bytes()).collect();
+                PyBytes::new(py, &bytes)
+            });
             (
                 PyBytes::new(py, &variable.path),
                 variable.axis,
-                variable.lengths.clone(),
+                lengths.clone(),
                 variable.values.as_ref().map(|values| PyBytes::new(py, values)),
                 units.collect(),
             )
@@ -162,6 +170,27 @@ impl Collection {
             member.open(&self.options)
         });
         opened.map(File).map_err(|error| opening(py, &error))
+    }
+
+    /// Opens a dataset of several files, of the datatype of `like`; returns each file with it. `open` has the files
+    /// that are open already.
+    fn open_datasets(
+        &self,
+        py: Python<'_>,
+        places: Vec<usize>,
+        open: Vec<Option<PyRef<'_, File>>>,
+        path: &[u8],
+        like: &Dataset,
+    ) -> PyResult<Vec<(File, Dataset)>> {
+        let open = open.iter().map(|file| file.as_ref().map(|file| file.0.clone())).chain(repeat(None));
+        let members: hyperchunk::Result<Vec<_>> = {
+            let inner = self.lock();
+            places.iter().zip(open).map(|(place, open)| Ok((inner.member(*place)?, open))).collect()
+        };
+        let members = members.map_err(|error| to_python(py, &error))?;
+        let found = py.detach(|| open_datasets(&members, path, Some(like.0.datatype()), &self.options));
+        let found = found.map_err(|error| opening(py, &error))?;
+        Ok(found.into_iter().map(|(file, dataset)| (File(file), Dataset(dataset))).collect())
     }
 
     /// Writes the collection to a file.

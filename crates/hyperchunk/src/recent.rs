@@ -45,6 +45,14 @@ impl<K: Hash + Eq + Copy> Recent<K> {
         }
     }
 
+    /// Evicts an entry.
+    pub(crate) fn remove(&mut self, key: &K) {
+        self.old.remove(key);
+        if let Some(bytes) = self.young.remove(key) {
+            self.young_bytes -= bytes.len();
+        }
+    }
+
     /// Begins a new generation: evicts the old entries, and makes the young ones old.
     fn turn(&mut self) {
         self.old = std::mem::take(&mut self.young);
@@ -73,6 +81,10 @@ mod tests {
             assert!(bytes <= 200, "{key}: {bytes}");
         }
         assert!(recent.get(&990, 200).is_some() && recent.get(&100, 200).is_none());
+        let before = recent.young_bytes;
+        assert!(recent.young.contains_key(&990));
+        recent.remove(&990);
+        assert!(recent.get(&990, 200).is_none() && recent.young_bytes == before - 10);
         recent.insert(7, vec![0; 101].into(), 200);
         assert!(recent.get(&7, 200).is_none(), "too large to keep");
     }

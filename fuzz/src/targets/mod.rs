@@ -1,6 +1,7 @@
 //! What is fuzzed: functions that take bytes and must come back, without a panic, in little time and memory.
 
 mod codecs;
+pub mod collection;
 mod messages;
 pub mod sidecar;
 mod structures;
@@ -12,7 +13,7 @@ pub use codecs::input as codec_input;
 pub type Target = fn(&[u8]);
 
 /// All targets by name. Those of structures take whole files, so that they share one corpus; that of
-/// `sidecar` are files with their indexes.
+/// `sidecar` are files with their indexes, that of `collection` collections.
 pub const TARGETS: &[(&str, Target)] = &[
     ("file", file),
     ("superblock", structures::superblock),
@@ -38,6 +39,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("reference", messages::reference),
     ("codec", codecs::codec),
     ("sidecar", sidecar::sidecar),
+    ("collection", collection::collection),
 ];
 
 /// A whole file, with all datasets of up to 1 MiB.

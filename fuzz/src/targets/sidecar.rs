@@ -9,10 +9,10 @@ use std::io::Read as _;
 use std::sync::Arc;
 
 /// Where the header has the head's length, the whole length and the digest; the head begins behind it.
-const HEAD: usize = 12;
-const WHOLE: usize = 16;
+pub(super) const HEAD: usize = 12;
+pub(super) const WHOLE: usize = 16;
 const DIGEST: usize = 24;
-const HEADER: usize = 56;
+pub(super) const HEADER: usize = 56;
 /// The most bytes of a block that is stored as it is.
 const BLOCK: usize = 1 << 16;
 
@@ -72,7 +72,7 @@ pub fn read(data: &[u8]) -> Option<Summary> {
 }
 
 /// Makes length and digest right.
-fn seal(index: &mut [u8]) {
+pub(super) fn seal(index: &mut [u8]) {
     let whole = index.len() as u64;
     let Some((header, _)) = index.split_first_chunk_mut::<HEADER>() else { return };
     header[WHOLE..DIGEST].copy_from_slice(&whole.to_le_bytes());
@@ -130,7 +130,7 @@ pub fn start(input: &[u8]) -> usize {
 }
 
 /// A number, seven bits a byte, which is put into `to` as well.
-fn copy(from: &mut &[u8], to: &mut Vec<u8>) -> Option<u64> {
+pub(super) fn copy(from: &mut &[u8], to: &mut Vec<u8>) -> Option<u64> {
     let mut number = 0;
     for shift in (0..64).step_by(7) {
         let (byte, rest) = from.split_first()?;
@@ -144,7 +144,7 @@ fn copy(from: &mut &[u8], to: &mut Vec<u8>) -> Option<u64> {
     None
 }
 
-fn put(to: &mut Vec<u8>, mut number: u64) {
+pub(super) fn put(to: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         to.push(number as u8 | 0x80);
         number >>= 7;
@@ -153,7 +153,7 @@ fn put(to: &mut Vec<u8>, mut number: u64) {
 }
 
 /// A frame of Zstandard with these bytes as they are, and no checksum.
-fn plain(bytes: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn plain(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0xa0];
     frame.extend_from_slice(&u32::try_from(bytes.len()).ok()?.to_le_bytes());
     let mut blocks = bytes.chunks(BLOCK).peekable();

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import hyperchunk
 import numpy as np
 import pytest
 import s3server
-from hyperchunk.exceptions import ChangedError, ReadError
+from hyperchunk.exceptions import ChangedError, HyperchunkError, NotFoundError, ReadError
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -83,5 +84,64 @@ def test_a_collection_in_the_bucket(
     proxy.reset()
     with xr.open_dataset("s3://tests/all.hcx", engine="hyperchunk", storage_options=options) as found:
         assert found.sizes["time"] == len(values)
-        assert proxy.stats()["requests"] <= 2
+        assert proxy.stats()["requests"] == 1
         np.testing.assert_array_equal(found["t1"][7], (values + 1)[7])
+
+
+def test_a_large_collection_takes_one_request(
+    values: np.ndarray, server: s3server.Server, proxy: s3server.Proxy, tmp_path: Path
+) -> None:
+    options = s3server.storage_options(proxy.endpoint)
+    urls = [f"s3://tests/collected/g{number:02}.nc" for number in range(FILES)]
+    saved = tmp_path / "large.hcx"
+    hyperchunk.open_collection(urls * 15, storage_options=options).save(saved)
+    assert saved.stat().st_size > 256 << 10
+    server.put("tests", "large.hcx", saved)
+    proxy.reset()
+    opened = hyperchunk.open_collection("s3://tests/large.hcx", storage_options=options)
+    assert opened["t0"].shape == (FILES * 2 * 15, 30, 40)
+    assert proxy.stats()["requests"] == 1
+    np.testing.assert_array_equal(opened["t5"][:, 3, 3], np.tile((values + 5)[:, 3, 3], 15))
+    # The chunks of a file are side by side.
+    assert proxy.stats()["requests"] == 1 + FILES * 15
+
+
+def test_a_damaged_or_replaced_collection_in_the_bucket(
+    values: np.ndarray, server: s3server.Server, proxy: s3server.Proxy, tmp_path: Path
+) -> None:
+    options = s3server.storage_options(proxy.endpoint)
+    saved = tmp_path / "all.hcx"
+    hyperchunk.open_collection("s3://tests/collected/", storage_options=options).save(saved)
+    whole = saved.read_bytes()
+    for content in (b"", whole[:40], whole[:-1], whole[:100] + bytes([whole[100] ^ 1]) + whole[101:], b"\x89HDF" * 99):
+        saved.write_bytes(content)
+        server.put("tests", "damaged.hcx", saved)
+        with pytest.raises(HyperchunkError, match=r"damaged\.hcx"):
+            hyperchunk.open_collection("s3://tests/damaged.hcx", storage_options=options)
+
+
+def test_requests_of_all_files_are_in_flight_together(
+    values: np.ndarray, proxy: s3server.Proxy, tmp_path: Path
+) -> None:
+    options = s3server.storage_options(proxy.endpoint)
+    dataset = hyperchunk.open_collection("s3://tests/collected/*.nc", storage_options=options)["t0"]
+    dataset[:2]
+    proxy.set(latency="400ms")
+    start = time.perf_counter()
+    np.testing.assert_array_equal(dataset[:, 4, 5], values[:, 4, 5])
+    # One after another, they would take eight seconds.
+    assert time.perf_counter() - start < 4
+
+
+def test_objects_at_the_top_of_a_bucket(server: s3server.Server, proxy: s3server.Proxy, tmp_path: Path) -> None:
+    options = s3server.storage_options(proxy.endpoint)
+    for number in range(3):
+        path = tmp_path / f"top{number}.h5"
+        with hyperchunk.create(path) as file:
+            file["x"] = [number]
+        server.put("tests", path.name, path)
+    opened = hyperchunk.open_collection("s3://tests/top*.h5", concat=0, storage_options=options)
+    assert opened.files == tuple(f"s3://tests/top{number}.h5" for number in range(3))
+    np.testing.assert_array_equal(opened["x"][:], [0, 1, 2])
+    with pytest.raises(NotFoundError, match="no file matches"):
+        hyperchunk.open_collection("s3://tests/nothing*.h5", concat=0, storage_options=options)

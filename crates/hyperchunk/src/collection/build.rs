@@ -194,7 +194,7 @@ impl Collection {
             let dataset = member.layout.get(&variable.path);
             if let Some(axis) = variable.axis {
                 let length = dataset.map_or(0, |dataset| dimension_length(&member.layout, dataset, axis));
-                variable.lengths.push(length);
+                Arc::make_mut(&mut variable.lengths).push(length);
             }
             if let Some(values) = member.values.get(&variable.path)
                 && (variable.axis.is_some() || self.files.is_empty())
@@ -217,7 +217,7 @@ fn variable(path: &[u8], dataset: &DatasetLayout, concat: &Concat) -> Result<Col
     Ok(CollectionVariable {
         path: path.to_vec(),
         axis,
-        lengths: Vec::new(),
+        lengths: Arc::default(),
         values: None,
         units: BTreeMap::new(),
     })

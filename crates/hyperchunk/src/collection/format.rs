@@ -6,7 +6,8 @@ use crate::index::{put, take};
 use crate::{Error, Limits, Result};
 use bytes::Bytes;
 use hyperchunk_format::Cursor;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 pub(super) const COLLECTION: Frame =
     Frame { signature: b"\x89HCX\r\n\x1a\n", version: 1, name: "collection", one: "a collection" };
@@ -86,10 +87,16 @@ pub(super) fn files(collection: &Collection) -> Vec<u8> {
 /// Encodes the variables. Variables whose datasets have the same extents share one list of them.
 pub(super) fn variables(collection: &Collection) -> Vec<u8> {
     let mut lists: Vec<&[u64]> = Vec::new();
+    let mut numbers: HashMap<&[u64], u64> = HashMap::new();
+    // Lists that are shared need not be compared.
+    let mut shared: HashMap<*const Vec<u64>, u64> = HashMap::new();
     for variable in collection.variables.iter().filter(|variable| variable.axis.is_some()) {
-        if !lists.contains(&&*variable.lengths) {
-            lists.push(&variable.lengths);
-        }
+        shared.entry(Arc::as_ptr(&variable.lengths)).or_insert_with(|| {
+            *numbers.entry(&variable.lengths).or_insert_with(|| {
+                lists.push(&variable.lengths);
+                lists.len() as u64 - 1
+            })
+        });
     }
     let mut bytes = Vec::new();
     put(&mut bytes, lists.len() as u64);
@@ -101,8 +108,7 @@ pub(super) fn variables(collection: &Collection) -> Vec<u8> {
         put_bytes(&mut bytes, &variable.path);
         put(&mut bytes, variable.axis.map_or(0, |axis| axis as u64 + 1));
         if variable.axis.is_some() {
-            let list = lists.iter().position(|list| *list == &*variable.lengths).unwrap_or(0);
-            put(&mut bytes, list as u64);
+            put(&mut bytes, shared.get(&Arc::as_ptr(&variable.lengths)).copied().unwrap_or(0));
         }
         put(&mut bytes, u64::from(variable.values.is_some()));
         put(&mut bytes, variable.units.len() as u64);
@@ -138,10 +144,17 @@ pub(super) fn parse(bytes: Bytes, limits: &Limits) -> Result<Collection> {
     }
     let mut sections = sections.into_iter();
     let lacks = || Error::corrupt("a section is missing").within(COLLECTION.name);
+    // Sections together may be larger than the collection's file only as far as the limit allows.
+    let mut left = limits.metadata_bytes.max(bytes.len() as u64);
     let mut section = || {
         let section = sections.next().ok_or_else(lacks)?;
-        // A checked section may be larger than the collection's file only as far as the limit allows.
-        section.unpack(COLLECTION.name, &bytes, limits.metadata_bytes.max(bytes.len() as u64))
+        if section.length > left {
+            let message =
+                format!("sections of {} bytes more than the limit `metadata_bytes`", section.length - left);
+            return Err(Error::limit(message).within(COLLECTION.name).at(section.place.start as u64));
+        }
+        left -= section.length;
+        section.unpack(COLLECTION.name, &bytes, section.length)
     };
     let (files, variables) = (section()?, section()?);
     let mut collection = Collection::empty(concat, Vec::new());
@@ -187,7 +200,7 @@ fn parse_variables(section: &[u8], collection: &mut Collection) -> Result<()> {
     let mut cursor = Cursor::new(section, COLLECTION.name, 0);
     let files = collection.files.len();
     let count = take_count(&mut cursor)?;
-    let mut lists = Vec::new();
+    let mut lists: Vec<Arc<Vec<u64>>> = Vec::new();
     for _ in 0..count {
         if files > cursor.left() {
             return Err(cursor.error("more extents than bytes".into()));
@@ -196,7 +209,7 @@ fn parse_variables(section: &[u8], collection: &mut Collection) -> Result<()> {
         if list.iter().try_fold(0_u64, |sum, length| sum.checked_add(*length)).is_none() {
             return Err(cursor.error("an extent of more than 2^64 elements".into()));
         }
-        lists.push(list);
+        lists.push(Arc::new(list));
     }
     for _ in 0..take_count(&mut cursor)? {
         let path = take_bytes(&mut cursor, MAX_TEXT_BYTES)?;
@@ -206,9 +219,9 @@ fn parse_variables(section: &[u8], collection: &mut Collection) -> Result<()> {
         let lengths = match axis {
             Some(_) => {
                 let list = usize::try_from(take(&mut cursor)?).ok().and_then(|list| lists.get(list));
-                list.ok_or_else(|| cursor.error("a list of extents that is missing".into()))?.clone()
+                Arc::clone(list.ok_or_else(|| cursor.error("a list of extents that is missing".into()))?)
             }
-            None => Vec::new(),
+            None => Arc::default(),
         };
         let values = (take(&mut cursor)? == 1).then(Vec::new);
         let mut units = BTreeMap::new();

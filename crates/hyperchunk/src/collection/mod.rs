@@ -11,17 +11,26 @@ pub use build::CollectOptions;
 pub use layout::Concat;
 
 use crate::index::{Identity, Index, IndexOption};
-use crate::io;
-use crate::{Error, ErrorKind, File, Limits, OpenOptions, Result};
+use crate::io::{self, Remote};
+use crate::read::spread;
+use crate::{Dataset, Error, ErrorKind, File, Limits, OpenOptions, Result};
 use bytes::Bytes;
+use hyperchunk_format::model::Datatype;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Component, Path};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Suffix of a collection's file.
 pub const SUFFIX: &str = ".hcx";
+
+/// Number of bytes of a collection in a store that are requested first: all of one of a few thousand files.
+const FIRST_READ_BYTES: u64 = 8 << 20;
+/// Minimum number of files for each thread that opens files.
+const OPENS_A_THREAD: usize = 4;
+/// Maximum number of files that are opened side by side where opening takes requests.
+const MAX_OPENS_AT_ONCE: usize = 32;
 
 /// Units and calendar of a coordinate.
 pub type Units = [Option<String>; 2];
@@ -61,8 +70,8 @@ pub struct CollectionVariable {
     pub path: Vec<u8>,
     /// The axis along which the files' datasets are joined; `None` if the first file's dataset stands for all.
     pub axis: Option<usize>,
-    /// Extent of each file's dataset along that axis; empty if there is none.
-    pub lengths: Vec<u64>,
+    /// Extent of each file's dataset along that axis; empty if there is none. Variables that were parsed share it.
+    pub lengths: Arc<Vec<u64>>,
     /// Stored values of a coordinate, of all files one after another.
     pub values: Option<Vec<u8>>,
     /// Units and calendar of files in which they are not the first file's, by place of the file.
@@ -77,17 +86,26 @@ pub struct Member {
 }
 
 impl Member {
+    /// Returns the index of the file.
+    ///
+    /// # Errors
+    /// As [`Index::open`]; Corrupt if it is of another version.
+    pub fn index(&self, limits: &Limits) -> Result<Index> {
+        let index = Index::open(self.index.clone(), &self.file.name, limits)?;
+        if *index.identity() != self.file.identity {
+            let message = "the index of this file in the collection is of another version";
+            return Err(Error::corrupt(message).file(&self.file.name));
+        }
+        Ok(index)
+    }
+
     /// Opens the file. This takes no request if the store has ETags; then a file that changed since is an error at
     /// the first read.
     ///
     /// # Errors
     /// Changed if the file is not the version that was collected; as [`File::open_url`].
     pub fn open(&self, options: &OpenOptions) -> Result<File> {
-        let index = Index::open(self.index.clone(), &self.file.name, &options.limits)?;
-        if *index.identity() != self.file.identity {
-            let message = "the index of this file in the collection is of another version";
-            return Err(Error::corrupt(message).file(&self.file.name));
-        }
+        let index = self.index(&options.limits)?;
         let options = OpenOptions { index: IndexOption::Given(Arc::new(index)), ..options.clone() };
         File::open_url(&self.file.name, &options).map_err(|error| match error.kind() {
             ErrorKind::Changed => {
@@ -97,6 +115,45 @@ impl Member {
             _ => error,
         })
     }
+}
+
+/// Opens a dataset of several files side by side; files that are open already are given with their members.
+///
+/// # Errors
+/// As [`Member::open`]; NotFound if a file has no such dataset, Invalid if its datatype is not `datatype`. They name
+/// the file.
+pub fn open_datasets(
+    members: &[(Member, Option<File>)],
+    path: &[u8],
+    datatype: Option<&Datatype>,
+    options: &OpenOptions,
+) -> Result<Vec<(File, Dataset)>> {
+    let found: Mutex<Vec<Option<(File, Dataset)>>> = Mutex::new(vec![None; members.len()]);
+    // Where the store has no ETags, opening takes a request.
+    let waits = members
+        .iter()
+        .any(|(member, open)| open.is_none() && !member.file.identity.version.starts_with("etag:"))
+        && members.iter().any(|(member, _)| io::local_path(&member.file.name).is_none());
+    let threads = if waits { MAX_OPENS_AT_ONCE } else { options.thread_count() };
+    spread(
+        threads.min(members.len().div_ceil(OPENS_A_THREAD)),
+        members.iter().enumerate(),
+        || (),
+        |(), (place, (member, open))| {
+            let file = open.clone().map_or_else(|| member.open(options), Ok)?;
+            let dataset = file.root()?.group()?.get(path)?.dataset()?;
+            if datatype.is_some_and(|datatype| datatype != dataset.datatype()) {
+                let message = "its datatype is not the first file's: collect the files again";
+                return Err(dataset.name(Error::invalid(message)));
+            }
+            if let Some(slot) = found.lock().unwrap_or_else(PoisonError::into_inner).get_mut(place) {
+                *slot = Some((file, dataset));
+            }
+            Ok(())
+        },
+    )?;
+    let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok(found.into_iter().flatten().collect())
 }
 
 impl Collection {
@@ -110,9 +167,15 @@ impl Collection {
     /// Invalid if it is no collection; Corrupt, Truncated or Unsupported if it is damaged or of a later version;
     /// Refused if it comes over a network and names local files; the errors of [`io::open`].
     pub fn open_url(name: &str, options: &OpenOptions) -> Result<Self> {
-        let source = io::open(name, &options.remote).map_err(|error| error.file(name))?;
-        let bytes = format::COLLECTION.read(&*source).map_err(|error| error.file(name))?;
-        let mut collection = Self::parse(bytes.into(), &options.limits).map_err(|error| error.file(name))?;
+        let mut remote = options.remote.clone();
+        remote.first_read = remote.first_read.max(FIRST_READ_BYTES);
+        let source = io::open(name, &remote).map_err(|error| error.file(name))?;
+        let head = source.remote().map(Remote::head).filter(|head| head.len() as u64 == source.size());
+        let bytes = match head {
+            Some(whole) => whole,
+            None => format::COLLECTION.read(&*source).map_err(|error| error.file(name))?.into(),
+        };
+        let mut collection = Self::parse(bytes, &options.limits).map_err(|error| error.file(name))?;
         let is_remote = source.remote().is_some();
         for file in &mut collection.files {
             file.name = resolved(&file.name, name, is_remote).map_err(|error| error.file(name))?;

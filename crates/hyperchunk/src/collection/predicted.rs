@@ -2,7 +2,7 @@
 //! the first read of the next. A wrong guess costs bytes, never values.
 
 use crate::Result;
-use crate::io::{Counters, Land, Remote, RemoteOptions, RequestCost, Source, ends_before};
+use crate::io::{Counters, Land, Remote, RemoteOptions, RequestCost, Source, ends_before, forget};
 use crate::read::plan::joined_within;
 use crate::survey::merge_ranges;
 use bytes::Bytes;
@@ -93,27 +93,40 @@ struct State {
 impl State {
     fn find(&self, range: &Range<u64>) -> Option<Bytes> {
         let after = self.kept.partition_point(|(start, _)| *start <= range.start);
-        let (start, bytes) = self.kept.get(after.checked_sub(1)?)?;
+        let parts = self.kept.get(after.checked_sub(1)?..)?;
+        let (start, bytes) = parts.first()?;
         let first = usize::try_from(range.start - start).ok()?;
         let end = usize::try_from(range.end.checked_sub(*start)?).ok()?;
-        (first <= end && end <= bytes.len()).then(|| bytes.slice(first..end))
+        if first <= end && end <= bytes.len() {
+            return Some(bytes.slice(first..end));
+        }
+        // The range may go on in the next parts, if they touch.
+        let mut found = bytes.get(first..)?.to_vec();
+        for (start, bytes) in parts.iter().skip(1) {
+            let next = range.start + found.len() as u64;
+            if *start != next || next >= range.end {
+                break;
+            }
+            let left = usize::try_from(range.end - next).unwrap_or(usize::MAX).min(bytes.len());
+            found.extend_from_slice(bytes.get(..left)?);
+        }
+        (found.len() as u64 == range.end - range.start).then(|| found.into())
     }
 }
 
-/// Joins parts of a file that overlap or touch; returns them sorted.
-fn joined(mut parts: Vec<(u64, Bytes)>) -> Vec<(u64, Bytes)> {
+/// Returns parts of a file sorted, and apart: bytes that several have are of one. Nothing is copied.
+fn apart(mut parts: Vec<(u64, Bytes)>) -> Vec<(u64, Bytes)> {
     parts.sort_by_key(|(start, bytes)| (*start, bytes.len()));
-    let mut all: Vec<(u64, Vec<u8>)> = Vec::new();
+    let mut all: Vec<(u64, Bytes)> = Vec::with_capacity(parts.len());
+    let mut end = 0;
     for (start, bytes) in parts {
-        match all.last_mut() {
-            Some((first, last)) if start <= *first + last.len() as u64 => {
-                let known = usize::try_from(*first + last.len() as u64 - start).unwrap_or(usize::MAX);
-                last.extend_from_slice(bytes.get(known..).unwrap_or_default());
-            }
-            _ => all.push((start, bytes.to_vec())),
+        let known = usize::try_from(u64::saturating_sub(end, start)).unwrap_or(usize::MAX);
+        if known < bytes.len() {
+            end = start + bytes.len() as u64;
+            all.push((start + known as u64, bytes.slice(known..)));
         }
     }
-    all.into_iter().map(|(start, bytes)| (start, Bytes::from(bytes))).collect()
+    all
 }
 
 impl PredictedSource {
@@ -130,6 +143,11 @@ impl PredictedSource {
         if state.was_predicted {
             self.prediction.tried.fetch_add(1, Ordering::Relaxed);
             self.prediction.useful.fetch_add(u32::from(state.was_useful), Ordering::Relaxed);
+        }
+        if let Some(remote) = self.inner.remote() {
+            let head = 0..remote.head().len() as u64;
+            forget(remote, &state.read);
+            forget(remote, &[head]);
         }
         Prediction::new(state.read.clone())
     }
@@ -211,7 +229,7 @@ impl Remote for PredictedSource {
         {
             let mut state = self.state();
             fetched.append(&mut state.kept);
-            state.kept = joined(fetched);
+            state.kept = apart(fetched);
         }
         all().try_for_each(|(number, range)| self.land_kept(number, range, land))
     }
@@ -248,16 +266,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_joined() {
-        let check = |parts: &[(u64, &[u8])], expected: &[(u64, &[u8])]| {
-            let parts = parts.iter().map(|(start, bytes)| (*start, Bytes::copy_from_slice(bytes))).collect();
-            let expected: Vec<(u64, Bytes)> =
-                expected.iter().map(|(start, bytes)| (*start, Bytes::copy_from_slice(bytes))).collect();
-            assert_eq!(joined(parts), expected);
+    fn ranges_across_parts_are_found() {
+        let whole = b"abcdefghij";
+        let check = |parts: &[Range<usize>], lacking: &[usize]| {
+            let parts =
+                parts.iter().map(|part| (part.start as u64, Bytes::from_static(&whole[part.clone()])));
+            let state = State { kept: apart(parts.collect()), ..State::default() };
+            assert!(state.kept.is_sorted_by(|a, b| a.0 + a.1.len() as u64 <= b.0), "{:?}", state.kept);
+            for start in 0..10_usize {
+                for end in start..12 {
+                    let lacks = (start..end.max(start + 1)).any(|at| lacking.contains(&at) || at >= 10);
+                    let expected = (!lacks).then(|| Bytes::copy_from_slice(&whole[start..end]));
+                    let found = state.find(&(start as u64..end as u64));
+                    assert!(found == expected || start == end, "{start}..{end}: {found:?}");
+                }
+            }
         };
-        check(&[(4, b"ef"), (0, b"abc")], &[(0, b"abc"), (4, b"ef")]);
-        check(&[(3, b"de"), (0, b"abc")], &[(0, b"abcde")]);
-        check(&[(1, b"bcde"), (0, b"abc"), (2, b"c"), (9, b"j")], &[(0, b"abcde"), (9, b"j")]);
+        check(&[4..10, 0..4], &[]);
+        check(&[1..5, 0..3, 2..3, 6..10, 9..10], &[5]);
+        check(&[0..3, 0..3, 3..6, 7..8], &[6, 8, 9]);
+        check(&[0..10, 2..4], &[]);
     }
 
     #[test]

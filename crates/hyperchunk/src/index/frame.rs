@@ -68,8 +68,10 @@ impl Frame {
             bytes.resize(end, 0);
             source.read_at(start as u64, bytes.get_mut(start..).unwrap_or_default())
         };
-        fill(&mut bytes, size.min(FIRST_READ_BYTES))?;
-        if size > FIRST_READ_BYTES {
+        // Bytes that came with the opening cost nothing.
+        let first = source.remote().map_or(0, |remote| remote.head().len()).max(FIRST_READ_BYTES);
+        fill(&mut bytes, size.min(first))?;
+        if size > first {
             let (head, _) = self.sizes(&bytes, size as u64)?;
             fill(&mut bytes, head)?;
             self.parse_head(&bytes, size as u64)?;

@@ -2,7 +2,7 @@
 //! it.
 
 use super::reach::{PIECE, Paged, Reach, around};
-use super::{RemoteOptions, Source, beside, ends_before, rounds};
+use super::{Remote, RemoteOptions, Source, beside, ends_before, rounds};
 use crate::read::plan::joined_within;
 use crate::recent::Recent;
 use crate::{Error, Result};
@@ -83,6 +83,24 @@ impl Cache {
     }
 }
 
+/// Returns the digest of a file's identity, for blocks of `block` bytes.
+fn digest(identity: &[u8], block: u64) -> [u8; 16] {
+    let mut file = [0; 16];
+    let digest = Sha256::new().chain_update(identity).chain_update(block.to_le_bytes()).finalize();
+    file.copy_from_slice(&digest[..16]);
+    file
+}
+
+/// Evicts the blocks of ranges of a file that will not be read again soon.
+pub(crate) fn forget(remote: &dyn Remote, ranges: &[Range<u64>]) {
+    let block = remote.options().block.clamp(1, LONGEST);
+    let file = digest(remote.identity().as_bytes(), block);
+    let mut kept = CACHE.lock();
+    for number in ranges.iter().flat_map(|range| range.start / block..range.end.div_ceil(block)) {
+        kept.blocks.remove(&(file, number));
+    }
+}
+
 /// The metadata of one file over a network.
 pub(crate) struct RemoteBlocks {
     source: Arc<dyn Source>,
@@ -105,9 +123,7 @@ impl RemoteBlocks {
             |remote| (remote.identity().as_bytes().to_vec(), remote.options().block.max(1), remote.head()),
         );
         let block = ahead.min(LONGEST);
-        let mut file = [0; 16];
-        let digest = Sha256::new().chain_update(identity).chain_update(block.to_le_bytes()).finalize();
-        file.copy_from_slice(&digest[..16]);
+        let file = digest(&identity, block);
         let blocks = Self { source, file, block, ahead, paged: OnceLock::new() };
         let mut kept = CACHE.lock();
         for (number, bytes) in blocks.cut(0, &head) {

@@ -19,12 +19,13 @@ mod remote;
 pub(crate) mod rounds;
 mod schemes;
 mod stamp;
+pub(crate) mod together;
 pub(crate) mod unlinked;
 pub(crate) mod upload;
 mod view;
 
 pub use blocks::set_metadata_cache_bytes;
-pub(crate) use blocks::{NEAR, metadata_cache_bytes, structure_requests};
+pub(crate) use blocks::{NEAR, forget, metadata_cache_bytes, structure_requests};
 pub use interrupt::{Ask, current_interrupt, is_wanted as is_interrupted, set_interrupt, with_interrupt};
 pub use local::LocalFile;
 pub use local::now;

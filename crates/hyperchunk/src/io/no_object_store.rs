@@ -1,8 +1,10 @@
 //! Stand-in for `object_store` in builds without the feature `cloud`: every call is an error.
 
 use super::upload::{Listed, Made, Upload};
-use super::{RemoteOptions, Source};
+use super::{Remote, RemoteOptions, Source};
 use crate::{Error, Result};
+use bytes::Bytes;
+use std::ops::Range;
 use std::sync::Arc;
 
 pub(super) fn open(name: &str, _options: &RemoteOptions) -> Result<Arc<dyn Source>> {
@@ -38,6 +40,13 @@ fn lacking(name: &str) -> Error {
     Error::unsupported(format!(
         "this build opens no `{scheme}` URLs: it was made without the feature `cloud`"
     ))
+}
+
+pub(super) fn fetch_many(
+    _wanted: &[(&dyn Remote, &[Range<u64>])],
+    _land: &mut dyn FnMut(usize, usize, Bytes) -> Result<()>,
+) -> Result<()> {
+    Err(Error::unsupported("this build opens no URLs: it was made without the feature `cloud`"))
 }
 
 pub(super) fn open_known(

@@ -2,6 +2,7 @@
 
 use crate::Result;
 use bytes::Bytes;
+use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,6 +39,12 @@ pub trait Remote: Send + Sync {
     /// Returns bytes from the start of the file that came with its opening.
     fn head(&self) -> Bytes {
         Bytes::new()
+    }
+
+    /// Returns the source itself if it is an object of a store: requests to many of them share one budget.
+    #[doc(hidden)]
+    fn as_any(&self) -> Option<&dyn Any> {
+        None
     }
 
     /// Opens the file that a relative name in this file stands for; `None` if names mean nothing here.

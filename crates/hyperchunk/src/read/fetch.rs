@@ -4,9 +4,12 @@ use super::ahead::Ahead;
 use super::plan::{Block, blocks};
 use super::workers::spread;
 use crate::io::Source;
+use crate::io::together::{WantedOf, fetch_many};
 use crate::{Error, ErrorKind, Result};
 use bytes::{Bytes, BytesMut};
 use hyperchunk_format::codec::Decoder;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -68,39 +71,7 @@ impl<'a> Parts<'a> {
             }
             groups.retain(|(_, parts)| !parts.is_empty());
         }
-        if groups.len() <= 1 {
-            return groups
-                .into_iter()
-                .try_for_each(|(source, parts)| run(source.as_ref(), parts, threads, in_flight));
-        }
-        // Files are read concurrently, each with requests of its own.
-        let at_once = groups.len().min(16);
-        let each = (in_flight / at_once as u64).max(1);
-        let jobs = Mutex::new(groups.drain(..));
-        let failed: Mutex<Option<Error>> = Mutex::new(None);
-        std::thread::scope(|scope| {
-            let work = || loop {
-                let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).next();
-                let Some((source, parts)) = next else { break };
-                if failed.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
-                    break;
-                }
-                if let Err(error) = run(source.as_ref(), parts, 1, each) {
-                    failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-                }
-            };
-            for _ in 1..at_once {
-                if std::thread::Builder::new()
-                    .name("hyperchunk-fetch".into())
-                    .spawn_scoped(scope, work)
-                    .is_err()
-                {
-                    break;
-                }
-            }
-            work();
-        });
-        failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+        run(groups, threads, in_flight)
     }
 }
 
@@ -113,28 +84,50 @@ struct Landing {
     bytes: BytesMut,
 }
 
-fn run(source: &dyn Source, mut parts: Vec<Part<'_>>, threads: usize, in_flight: u64) -> Result<()> {
-    let Some(remote) = source.remote() else {
-        return Err(Error::invalid("a plan of requests for a file that is not remote"));
-    };
-    parts.sort_by_key(|part| (part.range.start, part.range.end));
-    let needed: Vec<Range<u64>> = parts.iter().map(|part| part.range.clone()).collect();
-    let blocks = blocks(&needed, remote.options(), remote.cost());
-    let requests: Vec<(usize, Range<u64>)> = blocks
-        .iter()
-        .enumerate()
-        .flat_map(|(number, block)| block.requests.iter().map(move |range| (number, range.clone())))
-        .collect();
-    let ranges: Vec<Range<u64>> = requests.iter().map(|(_, range)| range.clone()).collect();
-    let mut landing: Vec<Option<Landing>> = blocks.iter().map(|_| None).collect();
-    // A block is complete when its last request has landed.
-    let mut land = |place: usize, bytes: Bytes| -> Result<Option<(usize, Bytes)>> {
-        let Some((number, range)) = requests.get(place) else {
-            return Err(Error::invalid("a stray request"));
-        };
-        let (Some(block), Some(landing)) = (blocks.get(*number), landing.get_mut(*number)) else {
-            return Err(Error::invalid("a stray block"));
-        };
+/// The blocks to fetch of all files, and the work to do with them.
+struct Blocks<'a> {
+    /// The parts of each file, in order of their start.
+    parts: Vec<Vec<Part<'a>>>,
+    /// Blocks, each with the number of its file.
+    blocks: Vec<(usize, Block)>,
+    /// The blocks of the requests of each file.
+    requests: Vec<Vec<(usize, Range<u64>)>>,
+}
+
+impl<'a> Blocks<'a> {
+    /// Plans the requests for parts; returns the ranges to fetch as well.
+    fn plan(groups: Vec<(Arc<dyn Source>, Vec<Part<'a>>)>) -> Result<(Self, Vec<WantedOf>)> {
+        let mut planned = Self { parts: Vec::new(), blocks: Vec::new(), requests: Vec::new() };
+        let mut wanted = Vec::with_capacity(groups.len());
+        for (file, (source, mut parts)) in groups.into_iter().enumerate() {
+            let Some(remote) = source.remote() else {
+                return Err(Error::invalid("a plan of requests for a file that is not remote"));
+            };
+            parts.sort_by_key(|part| (part.range.start, part.range.end));
+            let needed: Vec<Range<u64>> = parts.iter().map(|part| part.range.clone()).collect();
+            let mut requests = Vec::new();
+            for block in blocks(&needed, remote.options(), remote.cost()) {
+                let number = planned.blocks.len();
+                requests.extend(block.requests.iter().map(|range| (number, range.clone())));
+                planned.blocks.push((file, block));
+            }
+            wanted.push((source, requests.iter().map(|(_, range)| range.clone()).collect()));
+            planned.requests.push(requests);
+            planned.parts.push(parts);
+        }
+        Ok((planned, wanted))
+    }
+
+    /// Takes the bytes of a request; returns the number and the bytes of a block whose last request has landed.
+    fn land(
+        &self,
+        landing: &mut HashMap<usize, Landing>,
+        (file, place): (usize, usize),
+        bytes: Bytes,
+    ) -> Result<Option<(usize, Bytes)>> {
+        let request = self.requests.get(file).and_then(|requests| requests.get(place));
+        let (number, range) = request.ok_or_else(|| Error::invalid("a stray request"))?;
+        let (_, block) = self.blocks.get(*number).ok_or_else(|| Error::invalid("a stray block"))?;
         if block.requests.len() == 1 {
             return Ok(Some((*number, bytes)));
         }
@@ -142,11 +135,13 @@ fn run(source: &dyn Source, mut parts: Vec<Part<'_>>, threads: usize, in_flight:
             usize::try_from(range.end - range.start)
                 .map_err(|_| Error::limit("larger than the address space"))
         };
-        if landing.is_none() {
-            *landing =
-                Some(Landing { left: block.requests.len(), bytes: BytesMut::zeroed(length(&block.range)?) });
-        }
-        let Some(whole) = landing else { return Ok(None) };
+        let whole = match landing.entry(*number) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let bytes = BytesMut::zeroed(length(&block.range)?);
+                new.insert(Landing { left: block.requests.len(), bytes })
+            }
+        };
         let at = length(&(block.range.start..range.start))?;
         let to = at.checked_add(bytes.len()).and_then(|end| whole.bytes.get_mut(at..end));
         to.ok_or_else(|| Error::invalid("a request outside its block"))?.copy_from_slice(&bytes);
@@ -154,38 +149,66 @@ fn run(source: &dyn Source, mut parts: Vec<Part<'_>>, threads: usize, in_flight:
         if whole.left > 0 {
             return Ok(None);
         }
-        Ok(landing.take().map(|whole| (*number, whole.bytes.freeze())))
-    };
-    if threads <= 1 || blocks.len() <= 1 {
+        Ok(landing.remove(number).map(|whole| (*number, whole.bytes.freeze())))
+    }
+
+    fn work_on(&self, number: usize, bytes: &[u8], scratch: &mut Scratch) -> Result<()> {
+        let Some((file, block)) = self.blocks.get(number) else { return Ok(()) };
+        let parts = self.parts.get(*file).and_then(|parts| parts.get(block.parts.clone()));
+        for part in parts.unwrap_or_default() {
+            let from = usize::try_from(part.range.start - block.range.start).unwrap_or(usize::MAX);
+            let to = usize::try_from(part.range.end - block.range.start).unwrap_or(usize::MAX);
+            let part_bytes = bytes.get(from..to).ok_or_else(|| Error::invalid("a part outside its block"))?;
+            (part.work)(part_bytes, scratch)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the maximum number of blocks that may wait for a thread.
+    fn waiting(&self, in_flight: u64) -> usize {
+        let lengths = self.blocks.iter().map(|(_, block)| block.range.end - block.range.start);
+        let largest = lengths.max().unwrap_or(1).max(1);
+        usize::try_from(in_flight / largest).unwrap_or(usize::MAX).clamp(1, self.blocks.len().max(1))
+    }
+}
+
+fn run(groups: Vec<(Arc<dyn Source>, Vec<Part<'_>>)>, threads: usize, in_flight: u64) -> Result<()> {
+    let (all, wanted) = Blocks::plan(groups)?;
+    let mut landing = HashMap::new();
+    if threads <= 1 || all.blocks.len() <= 1 {
         let mut scratch = Scratch::default();
-        return remote.fetch(&ranges, &mut |place, bytes| match land(place, bytes)? {
-            Some((number, bytes)) => work_on(&blocks, number, &parts, &bytes, &mut scratch),
+        return fetch_many(&wanted, &mut |file, place, bytes| match all.land(
+            &mut landing,
+            (file, place),
+            bytes,
+        )? {
+            Some((number, bytes)) => all.work_on(number, &bytes, &mut scratch),
             None => Ok(()),
         });
     }
-    let waiting = waiting(&blocks, in_flight.min((threads as u64).saturating_mul(WAITING)));
+    let waiting = all.waiting(in_flight.min((threads as u64).saturating_mul(WAITING)));
     let failed = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let (send, receive) = sync_channel::<(usize, Bytes)>(waiting);
         let receive = Arc::new(Mutex::new(receive));
-        let (blocks, parts, failed) = (&blocks, &parts, &failed);
+        let (all, failed) = (&all, &failed);
         let workers: Vec<_> = (0..threads)
             .map_while(|_| {
                 let receive = Arc::clone(&receive);
-                let work = move || worker(blocks, parts, &receive, failed);
+                let work = move || worker(all, &receive, failed);
                 std::thread::Builder::new().name("hyperchunk-decode".into()).spawn_scoped(scope, work).ok()
             })
             .collect();
         drop(receive);
         let mut scratch = Scratch::default();
         let stopped = || Error::new(ErrorKind::Io, "stopped after another error");
-        let fetched = remote.fetch(&ranges, &mut |place, bytes| {
+        let fetched = fetch_many(&wanted, &mut |file, place, bytes| {
             if failed.load(Ordering::Relaxed) {
                 return Err(stopped());
             }
-            match land(place, bytes)? {
+            match all.land(&mut landing, (file, place), bytes)? {
                 Some(whole) if !workers.is_empty() => send.send(whole).map_err(|_| stopped()),
-                Some((number, bytes)) => work_on(blocks, number, parts, &bytes, &mut scratch),
+                Some((number, bytes)) => all.work_on(number, &bytes, &mut scratch),
                 None => Ok(()),
             }
         });
@@ -202,18 +225,7 @@ fn run(source: &dyn Source, mut parts: Vec<Part<'_>>, threads: usize, in_flight:
     })
 }
 
-/// Returns the maximum number of blocks that may wait for a thread.
-fn waiting(blocks: &[Block], in_flight: u64) -> usize {
-    let largest = blocks.iter().map(|block| block.range.end - block.range.start).max().unwrap_or(1).max(1);
-    usize::try_from(in_flight / largest).unwrap_or(usize::MAX).clamp(1, blocks.len().max(1))
-}
-
-fn worker(
-    blocks: &[Block],
-    parts: &[Part<'_>],
-    receive: &Mutex<Receiver<(usize, Bytes)>>,
-    failed: &AtomicBool,
-) -> Result<()> {
+fn worker(all: &Blocks<'_>, receive: &Mutex<Receiver<(usize, Bytes)>>, failed: &AtomicBool) -> Result<()> {
     let mut scratch = Scratch::default();
     loop {
         let next = receive.lock().unwrap_or_else(PoisonError::into_inner).recv();
@@ -222,26 +234,9 @@ fn worker(
         if failed.load(Ordering::Relaxed) {
             continue;
         }
-        if let Err(error) = work_on(blocks, number, parts, &bytes, &mut scratch) {
+        if let Err(error) = all.work_on(number, &bytes, &mut scratch) {
             failed.store(true, Ordering::Relaxed);
             return Err(error);
         }
     }
-}
-
-fn work_on(
-    blocks: &[Block],
-    number: usize,
-    parts: &[Part<'_>],
-    bytes: &[u8],
-    scratch: &mut Scratch,
-) -> Result<()> {
-    let Some(block) = blocks.get(number) else { return Ok(()) };
-    for part in parts.get(block.parts.clone()).unwrap_or_default() {
-        let from = usize::try_from(part.range.start - block.range.start).unwrap_or(usize::MAX);
-        let to = usize::try_from(part.range.end - block.range.start).unwrap_or(usize::MAX);
-        let part_bytes = bytes.get(from..to).ok_or_else(|| Error::invalid("a part outside its block"))?;
-        (part.work)(part_bytes, scratch)?;
-    }
-    Ok(())
 }

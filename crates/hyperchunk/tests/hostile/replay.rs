@@ -5,18 +5,21 @@ use crate::blocks::Map;
 use crate::dice::Dice;
 use crate::memory;
 use crate::mutate::{Seed, mutant};
-use crate::targets::{TARGETS, codec_input, sidecar};
+use crate::targets::{TARGETS, codec_input, collection, sidecar};
 use hyperchunk::walk::{Found, Next};
 use hyperchunk::{File, OpenOptions};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Time limit of one target for one input, for a slow build on a busy machine.
 const TIME: Duration = Duration::from_secs(10);
 
+fn corpus_folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus")
+}
+
 fn corpus() -> Vec<(String, Vec<u8>)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
-    let entries = std::fs::read_dir(folder).expect("the corpus");
+    let entries = std::fs::read_dir(corpus_folder()).expect("the corpus");
     let mut files: Vec<_> = entries
         .map(|entry| {
             let path = entry.unwrap().path();
@@ -49,7 +52,7 @@ fn of_files(target: &str) -> bool {
         "small",
         "selection",
     ];
-    !raw.contains(&target) && !["reference", "codec", "sidecar"].contains(&target)
+    !raw.contains(&target) && !["reference", "codec", "sidecar", "collection"].contains(&target)
 }
 
 /// Extracts the messages of all objects of a file, and its chunks as inputs for the codecs.
@@ -151,6 +154,55 @@ fn damaged_files() {
     }
 }
 
+/// Returns a copy with up to three bytes changed after `start`, now and then cut short.
+fn damaged(input: &[u8], start: usize, dice: &mut Dice) -> Vec<u8> {
+    let mut damaged = input.to_vec();
+    for _ in 0..=dice.below(3) {
+        let at = start + dice.below(damaged.len() - start);
+        damaged[at] = match dice.below(5) {
+            0 => 0xff,
+            1 => 0,
+            2 => damaged[at].wrapping_add(1),
+            3 => damaged[at] ^ 1 << dice.below(8),
+            _ => dice.next() as u8,
+        };
+    }
+    if dice.one_in(20) {
+        damaged.truncate(start + dice.below(damaged.len() - start));
+    }
+    damaged
+}
+
+/// Collections of the corpus's files: intact, and damaged with correct digests. With `HYPERCHUNK_KEEP=FOLDER` they are
+/// kept.
+#[test]
+fn collections_replay() {
+    let _alone = crate::alone();
+    let mut dice = Dice::new(12);
+    let (mut made, mut accepted) = (0, 0);
+    for (name, _) in corpus() {
+        let Some(input) = collection::input(&corpus_folder().join(&name)) else { continue };
+        made += 1;
+        if let Some(folder) = std::env::var_os("HYPERCHUNK_KEEP") {
+            std::fs::write(Path::new(&folder).join(format!("{name}.hcx")), &input).unwrap();
+        }
+        let sound = collection::read(&input).unwrap_or_else(|| panic!("{name}: its collection is refused"));
+        assert_eq!(sound.files().len(), 2, "{name}");
+        for _ in 0..200 {
+            let damaged = damaged(&input, 0, &mut dice);
+            let before = memory::reset();
+            let begun = Spent::now();
+            accepted += usize::from(collection::read(&damaged).is_some());
+            let (peak, _) = memory::peaks();
+            assert!(begun.elapsed() < TIME, "{name}: {:?}", begun.elapsed());
+            let most = damaged.len() * 20 + (8 << 20);
+            assert!(peak - before < most, "{name}: {} bytes, {most} are justified", peak - before);
+        }
+    }
+    // Damage reaches the readers of sections and indexes.
+    assert!(made > 20 && accepted > made * 10, "{made} made, {accepted} accepted");
+}
+
 /// Sidecar indexes: intact, and damaged with correct digests. With `HYPERCHUNK_KEEP=FOLDER` they are kept.
 #[test]
 fn indexes_replay() {
@@ -168,20 +220,7 @@ fn indexes_replay() {
         assert!(sound.objects > 0, "{name}");
         let start = sidecar::start(input);
         for _ in 0..60 {
-            let mut damaged = input.clone();
-            for _ in 0..=dice.below(3) {
-                let at = start + dice.below(damaged.len() - start);
-                damaged[at] = match dice.below(5) {
-                    0 => 0xff,
-                    1 => 0,
-                    2 => damaged[at].wrapping_add(1),
-                    3 => damaged[at] ^ 1 << dice.below(8),
-                    _ => dice.next() as u8,
-                };
-            }
-            if dice.one_in(20) {
-                damaged.truncate(start + dice.below(damaged.len() - start));
-            }
+            let damaged = damaged(input, start, &mut dice);
             let before = memory::reset();
             let begun = Spent::now();
             let summary = sidecar::read(&damaged);

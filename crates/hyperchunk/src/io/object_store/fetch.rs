@@ -2,8 +2,9 @@
 
 use super::process::Process;
 use super::request::{Answer, Target};
-use crate::io::{Land, interrupt};
+use crate::io::interrupt;
 use crate::{Error, ErrorKind, Result};
+use bytes::Bytes;
 use std::ops::Range;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
@@ -48,7 +49,7 @@ impl Drop for Report {
 pub(super) fn one(process: &'static Process, target: &Target, range: Range<u64>) -> Result<Answer> {
     let (to, from) = channel();
     let mut tasks = JoinSet::new();
-    start(process, &mut tasks, target, vec![(range, Report { place: 0, to, sent: false })]);
+    start(process, &mut tasks, vec![(target.clone(), range, Report { place: 0, to, sent: false })]);
     receive(&from, &mut Instant::now())?.1
 }
 
@@ -95,17 +96,40 @@ pub(super) fn wait<T: Send + 'static>(
     }
 }
 
-/// Fetches ranges, as many at once as the options allow. An error drops the requests in flight.
+/// A range to fetch, of one of several objects.
+pub(super) struct Piece {
+    /// The number of the object.
+    pub(super) object: usize,
+    /// The range's place in the list of that object.
+    pub(super) place: usize,
+    pub(super) range: Range<u64>,
+}
+
+/// The error of a fetch from several objects, and the object that it is of; `None` for the caller's own errors.
+pub(super) struct Failed {
+    pub(super) object: Option<usize>,
+    pub(super) error: Error,
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Self { object: None, error }
+    }
+}
+
+/// Fetches ranges of objects, as many at once as the first object's options allow, and hands each to `land`. An error
+/// drops the requests in flight.
 pub(super) fn many(
     process: &'static Process,
-    target: &Target,
-    ranges: &[(usize, Range<u64>)],
-    land: &mut Land<'_>,
-) -> Result<()> {
-    let at_once = target.options.concurrency.max(1);
+    targets: &[Target],
+    pieces: &[Piece],
+    land: &mut dyn FnMut(&Piece, Bytes) -> Result<()>,
+) -> Result<(), Failed> {
+    let Some(options) = targets.first().map(|target| &target.options) else { return Ok(()) };
+    let at_once = options.concurrency.max(1);
     let (each, most) = LARGEST_AT_ONCE;
     let largest_at_once = (crate::file::processors() as u64).saturating_mul(each).min(most);
-    let most_bytes = target.options.largest_request.max(1).saturating_mul(largest_at_once);
+    let most_bytes = options.largest_request.max(1).saturating_mul(largest_at_once);
     let (to, from) = channel();
     // Dropped at the end, with all its tasks.
     let mut tasks = JoinSet::new();
@@ -114,42 +138,37 @@ pub(super) fn many(
     let length = |range: &Range<u64>| range.end.saturating_sub(range.start);
     loop {
         let mut requests = Vec::new();
-        while let Some((_, range)) = ranges.get(next) {
-            if under_way > 0 && (under_way >= at_once || bytes.saturating_add(length(range)) > most_bytes) {
+        while let Some(piece) = pieces.get(next) {
+            let more = length(&piece.range);
+            if under_way > 0 && (under_way >= at_once || bytes.saturating_add(more) > most_bytes) {
                 break;
             }
+            let target = targets.get(piece.object).ok_or_else(|| Error::invalid("a stray request"))?;
             let report = Report { place: next, to: to.clone(), sent: false };
-            requests.push((range.clone(), report));
-            (next, under_way, bytes) = (next + 1, under_way + 1, bytes + length(range));
+            requests.push((target.clone(), piece.range.clone(), report));
+            (next, under_way, bytes) = (next + 1, under_way + 1, bytes + more);
         }
         if under_way == 0 {
             return Ok(());
         }
-        start(process, &mut tasks, target, requests);
+        start(process, &mut tasks, requests);
         let (place, result) = receive(&from, &mut asked)?;
         while tasks.try_join_next().is_some() {}
-        let answer = result?;
-        let Some((number, range)) = ranges.get(place) else { continue };
-        (under_way, bytes) = (under_way - 1, bytes - length(range));
-        land(*number, answer.bytes)?;
+        let Some(piece) = pieces.get(place) else { continue };
+        let answer = result.map_err(|error| Failed { object: Some(piece.object), error })?;
+        (under_way, bytes) = (under_way - 1, bytes - length(&piece.range));
+        land(piece, answer.bytes)?;
     }
 }
 
 /// Starts requests, a few at a time: the first are sent while the last still connect.
-fn start(
-    process: &'static Process,
-    tasks: &mut JoinSet<()>,
-    target: &Target,
-    requests: Vec<(Range<u64>, Report)>,
-) {
-    let target = target.clone();
+fn start(process: &'static Process, tasks: &mut JoinSet<()>, requests: Vec<(Target, Range<u64>, Report)>) {
     let all = async move {
         let mut under_way = JoinSet::new();
-        for (number, (range, report)) in requests.into_iter().enumerate() {
+        for (number, (target, range, report)) in requests.into_iter().enumerate() {
             if number % STARTED_AT_ONCE == STARTED_AT_ONCE - 1 {
                 tokio::task::yield_now().await;
             }
-            let target = target.clone();
             under_way.spawn(async move { report.send(target.get(process, range).await) });
         }
         while under_way.join_next().await.is_some() {}

@@ -34,6 +34,18 @@ impl Location {
     ///
     /// Keys in buckets are taken literally: `s3://bucket/50%.h5` is the object `50%.h5`.
     pub(super) fn parse(url: &str) -> Result<Self> {
+        let location = Self::parse_folder(url)?;
+        if location.kind != Kind::Http && (location.key.is_empty() || location.key.ends_with('/')) {
+            let scheme = url.split("://").next().unwrap_or_default();
+            return Err(Error::invalid(format!(
+                "`{url}` names no object: {scheme}://BUCKET/KEY is what it should look like"
+            )));
+        }
+        Ok(location)
+    }
+
+    /// Parses a URL that may also be a bucket's, without a key, or end with `/`.
+    pub(super) fn parse_folder(url: &str) -> Result<Self> {
         let (scheme, rest) = url.split_once("://").ok_or_else(|| not_a_url(url))?;
         let kind = match scheme.to_ascii_lowercase().as_str() {
             "s3" | "s3a" => Kind::S3,
@@ -60,9 +72,9 @@ impl Location {
                 "no bucket has such a name: {scheme}://BUCKET/KEY is what a URL looks like; credentials are options"
             )));
         }
-        if container.is_empty() || key.is_empty() || key.ends_with('/') {
+        if container.is_empty() {
             return Err(Error::invalid(format!(
-                "`{url}` names no object: {scheme}://BUCKET/KEY is what it should look like"
+                "`{url}` names no bucket: {scheme}://BUCKET/KEY is what it should look like"
             )));
         }
         let (container, key) = (container.to_owned(), key.to_owned());
@@ -192,6 +204,10 @@ mod tests {
         ] {
             check(wrong, &[("", "error: ")]);
         }
+        for folder in ["s3://bucket", "s3://bucket/"] {
+            assert_eq!(Location::parse_folder(folder).unwrap().shown(), "s3://bucket/");
+        }
+        assert!(Location::parse_folder("s3:///k").is_err());
         assert!(!Location::parse("https://user:secret@").err().unwrap().to_string().contains("secret"));
     }
 

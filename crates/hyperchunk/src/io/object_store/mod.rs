@@ -28,12 +28,15 @@ use super::{Counters, Land, Remote, RemoteOptions, RequestCost, Source, ends_bef
 use crate::{Error, ErrorKind, Result};
 use buffers::Buffers;
 use bytes::Bytes;
+use fetch::Piece;
 use hosts::Held;
 use location::{Kind, Location};
 pub(super) use objects::{abort_upload, delete, list, put, put_new};
 use process::Process;
 use request::{Target, Version};
 use settings::Settings;
+use std::any::Any;
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -147,7 +150,7 @@ impl ObjectSource {
         Ok(Self { location, shown, identity, connection, options, tally, version, host, head, known: false })
     }
 
-    fn target(&self, process: &Process, longest: u64) -> Result<Target> {
+    fn target(&self, process: &Process, buffers: &Arc<Buffers>) -> Result<Target> {
         self.host.iter().for_each(|host| host.keep(process.hosts()));
         Ok(Target {
             store: process.store(&self.connection)?,
@@ -155,7 +158,7 @@ impl ObjectSource {
             options: Arc::clone(&self.options),
             tally: Arc::clone(&self.tally),
             version: Some(Arc::clone(&self.version)),
-            buffers: Arc::new(Buffers::new(longest)),
+            buffers: Arc::clone(buffers),
         })
     }
 
@@ -165,7 +168,20 @@ impl ObjectSource {
         (start <= end && end <= self.head.len()).then(|| self.head.slice(start..end))
     }
 
-    fn fetch_ranges(&self, ranges: &[Range<u64>], land: &mut Land<'_>) -> Result<()> {
+    /// Returns the error of a request, with the file's name.
+    fn named(&self, error: Error) -> Error {
+        let error = match error.kind() {
+            ErrorKind::Changed if self.known => {
+                let message = "the object is not the version that the index is of: make the index again";
+                Error::new(ErrorKind::Changed, message)
+            }
+            _ => error,
+        };
+        error.file(&self.shown)
+    }
+
+    /// Hands over the ranges that need no request, and lists the others.
+    fn far(&self, object: usize, ranges: &[Range<u64>], land: &mut Land<'_>) -> Result<Vec<Piece>> {
         let size = self.version.size;
         let mut far = Vec::with_capacity(ranges.len());
         for (place, range) in ranges.iter().enumerate() {
@@ -176,26 +192,63 @@ impl ObjectSource {
             match self.within_head(range) {
                 Some(bytes) => land(place, bytes)?,
                 None if range.is_empty() => land(place, Bytes::new())?,
-                None => far.push((place, range.clone())),
+                None => far.push(Piece { object, place, range: range.clone() }),
             }
         }
-        if far.is_empty() {
-            return Ok(());
-        }
-        let process = Process::get()?;
-        let longest = far.iter().map(|(_, range)| range.end - range.start).max().unwrap_or(0);
-        let mut landed = false;
-        with_region(process, &self.connection, &self.tally, || {
-            if landed {
-                return Err(failure::changed());
-            }
-            self.tally.counters.rounds.fetch_add(1, Ordering::Relaxed);
-            fetch::many(process, &self.target(process, longest)?, &far, &mut |place, bytes| {
-                landed = true;
-                land(place, bytes)
-            })
-        })
+        Ok(far)
     }
+}
+
+/// Fetches ranges of many objects under one budget of requests and bytes, which is the first object's. `land` gets the
+/// number of the object, the range's place in its list, and the bytes.
+///
+/// # Errors
+/// As [`Remote::fetch`]; they name the object.
+pub(super) fn fetch_many(
+    wanted: &[(&dyn Remote, &[Range<u64>])],
+    land: &mut dyn FnMut(usize, usize, Bytes) -> Result<()>,
+) -> Result<()> {
+    let objects: Option<Vec<&ObjectSource>> =
+        wanted.iter().map(|(remote, _)| remote.as_any()?.downcast_ref::<ObjectSource>()).collect();
+    let objects = objects.ok_or_else(|| Error::invalid("a source that is no object of a store"))?;
+    let mut left = Vec::new();
+    for (number, (object, (_, ranges))) in objects.iter().zip(wanted).enumerate() {
+        let far = object.far(number, ranges, &mut |place, bytes| land(number, place, bytes));
+        left.extend(far.map_err(|error| object.named(error))?);
+    }
+    let longest = left.iter().map(|piece| piece.range.end - piece.range.start).max().unwrap_or(0);
+    let mut counted = HashSet::new();
+    for piece in &left {
+        if counted.insert(piece.object)
+            && let Some(object) = objects.get(piece.object)
+        {
+            object.tally.counters.rounds.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    // Regions that were known before are not the reason of an error.
+    let mut known: Vec<bool> = objects.iter().map(|object| object.tally.region.get().is_some()).collect();
+    while !left.is_empty() {
+        let process = Process::get()?;
+        let buffers = Arc::new(Buffers::new(longest));
+        let targets: Vec<Target> = objects
+            .iter()
+            .map(|object| object.target(process, &buffers).map_err(|error| object.named(error)))
+            .collect::<Result<_>>()?;
+        let mut landed = HashSet::new();
+        let fetched = fetch::many(process, &targets, &left, &mut |piece, bytes| {
+            landed.insert((piece.object, piece.place));
+            land(piece.object, piece.place, bytes)
+        });
+        let Err(fetch::Failed { object: number, error }) = fetched else { return Ok(()) };
+        let failed = number.and_then(|number| Some((objects.get(number)?, known.get_mut(number)?)));
+        let Some((object, was_known)) = failed else { return Err(error) };
+        match object.tally.region.get() {
+            Some(region) if !*was_known && process.moved(&object.connection, region) => *was_known = true,
+            _ => return Err(object.named(error)),
+        }
+        left.retain(|piece| !landed.contains(&(piece.object, piece.place)));
+    }
+    Ok(())
 }
 
 /// Returns the host of a web server.
@@ -269,14 +322,12 @@ impl Source for ObjectSource {
 
 impl Remote for ObjectSource {
     fn fetch(&self, ranges: &[Range<u64>], land: &mut Land<'_>) -> Result<()> {
-        let fetched = self.fetch_ranges(ranges, land).map_err(|error| match error.kind() {
-            ErrorKind::Changed if self.known => {
-                let message = "the object is not the version that the index is of: make the index again";
-                Error::new(ErrorKind::Changed, message)
-            }
-            _ => error,
-        });
-        fetched.map_err(|error| error.file(&self.shown))
+        fetch_many(&[(self, ranges)], &mut |_, place, bytes| land(place, bytes))
+            .map_err(|error| error.file(&self.shown))
+    }
+
+    fn as_any(&self) -> Option<&dyn Any> {
+        Some(self)
     }
 
     fn identity(&self) -> &str {

@@ -16,35 +16,43 @@ use object_store::{ObjectStoreExt, PutMode, PutOptions, PutPayload};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Runs an operation on a URL on the process's runtime.
+/// Runs an operation on an object on the process's runtime.
 fn ask<T, F>(url: &str, options: &RemoteOptions, run: impl Fn(To) -> F) -> Result<T>
 where
     T: Send + 'static,
     F: Future<Output = Result<T>> + Send + 'static,
 {
-    let location = Location::parse(url)?;
+    ask_at(&Location::parse(url)?, options, run)
+}
+
+/// Runs an operation at a location on the process's runtime.
+fn ask_at<T, F>(location: &Location, options: &RemoteOptions, run: impl Fn(To) -> F) -> Result<T>
+where
+    T: Send + 'static,
+    F: Future<Output = Result<T>> + Send + 'static,
+{
     let asked = || {
         if location.kind == Kind::Http {
             return Err(Error::unsupported("web servers are read, not written to"));
         }
-        let settings = Settings::new(&location, &options.store, std::env::vars())?;
-        let connection = Arc::new(connection(&location, options, settings));
+        let settings = Settings::new(location, &options.store, std::env::vars())?;
+        let connection = Arc::new(connection(location, options, settings));
         let (process, tally) = (Process::get()?, Arc::<Tally>::default());
         let options = Arc::new(options.clone());
         with_region(process, &connection, &tally, || {
-            let to = To::new(process.store(&connection)?, &location, &options, &tally)?;
+            let to = To::new(process.store(&connection)?, location, &options, &tally)?;
             fetch::wait(process, run(to))
         })
     };
     asked().map_err(|error| error.file(location.shown()))
 }
 
-/// Lists the objects directly below a name.
+/// Lists the objects directly below a name, or in a bucket, if the URL has no key.
 ///
 /// # Errors
 /// Invalid for a URL or settings that make no sense; Unsupported for web servers; Io.
 pub(in crate::io) fn list(url: &str, options: &RemoteOptions) -> Result<Vec<Listed>> {
-    let found = ask(url, options, |to| async move {
+    let found = ask_at(&Location::parse_folder(url)?, options, |to| async move {
         let to = to.listing();
         to.repeat(0, || to.store.objects.list_with_delimiter(Some(&to.path))).await
     })?;
