@@ -53,9 +53,9 @@ docs: ## the site, in site/
 	@tools/setup.sh docs
 	@$(PY) -m mkdocs build --strict
 
-wheel: ## the source archive, and a wheel for this kind of machine, in dist/
-	@tools/setup.sh build
-	@$(PY) -m hatchling build -d dist
+wheel: ## the source archive and the wheel for publication, in dist/, tried in clean environments (a quarter of an hour)
+	@tools/setup.sh wheel
+	@$(PY) tools/make_wheel.py $(STEPS)
 
 install-c: ## the library for C, its headers, and files for pkg-config and CMake, in PREFIX (/usr/local)
 	@tools/setup.sh build

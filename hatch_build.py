@@ -1,6 +1,6 @@
 """The build hook: one `cargo build`, whose artefacts go into the wheel.
 
-An editable install gets them in `python/hyperchunk/`."""
+An editable install gets them in `python/hyperchunk/`. `make wheel` has smaller ones built: tools/native_dist.py."""
 
 import sys
 import sysconfig
@@ -11,6 +11,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 sys.path.insert(0, str(Path(__file__).parent / "tools"))
 import native
+import native_dist
 
 
 class NativeBuildHook(BuildHookInterface[Any]):
@@ -18,12 +19,16 @@ class NativeBuildHook(BuildHookInterface[Any]):
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         root = Path(self.root)
-        artefacts = native.build(root)
+        platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+        if native_dist.requested() and version != "editable":
+            artefacts, platform = native_dist.build(root), native_dist.tag()
+        else:
+            artefacts = native.build(root)
         if version == "editable":
             native.place(artefacts, root / "python")
             native.name_interpreter(root / "python", sys.executable)
         else:
-            build_data["force_include"] |= {str(built): path for path, built in artefacts.items()}
-        platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+            # Sorted, so that a wheel's files have the same order each time.
+            build_data["force_include"] |= {str(artefacts[path]): path for path in sorted(artefacts)}
         build_data["pure_python"] = False
         build_data["tag"] = f"cp311-abi3-{platform}"

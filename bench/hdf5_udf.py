@@ -105,7 +105,7 @@ def package(sandbox: bool) -> Path:
     print("building without the sandbox …", file=sys.stderr)
     variables = os.environ | {"CARGO_TARGET_DIR": str(target), "HYPERCHUNK_BUILD_WITHOUT_SANDBOX": "1"}
     variables["PATH"] += os.pathsep + str(Path(os.environ.get("CARGO_HOME") or "~/.cargo").expanduser() / "bin")
-    crates = ("hyperchunk-python", "hyperchunk-filter", "hyperchunk-udf", "hyperchunk-wasm")
+    crates = ("hyperchunk-python", "hyperchunk-filter", "hyperchunk-vol", "hyperchunk-udf", "hyperchunk-wasm")
     names = [word for crate in crates for word in ("-p", crate)]
     words = ["cargo", "build", "--quiet", "--release", "--locked", "--features", "hyperchunk-udf/worker-bin", *names]
     subprocess.run(words, cwd=ROOT, env=variables, check=True)
@@ -114,6 +114,7 @@ def package(sandbox: bool) -> Path:
     for name, place in {
         "lib_core.so": "_core.abi3.so",
         "libhyperchunk_filter.so": "plugins/libhyperchunk_filter.so",
+        "libhyperchunk_vol.so": "connector/libhyperchunk_vol.so",
         "hyperchunk-udf-worker": "libexec/hyperchunk-udf-worker",
         "hyperchunk-wasm-worker": "libexec/hyperchunk-wasm-worker",
     }.items():

@@ -115,11 +115,13 @@ def compile_all(root: Path, env: dict[str, str]) -> dict[str, Path]:
     done = subprocess.run(command, cwd=root, env=env, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode != 0:
         fail("`cargo build` failed; its messages are above.")
-    return artefacts(done.stdout)
+    found = artefacts(done.stdout)
+    check_complete(found)
+    return found
 
 
 def artefacts(messages: str) -> dict[str, Path]:
-    """Finds the artefacts in cargo's JSON messages."""
+    """Finds artefacts in cargo's JSON messages; returns place in the package -> built file."""
     found: dict[str, Path] = {}
     for line in messages.splitlines():
         message = json.loads(line)
@@ -131,9 +133,13 @@ def artefacts(messages: str) -> dict[str, Path]:
             continue
         file = message["executable"] or next(f for f in message["filenames"] if f.endswith((".so", ".dylib")))
         found[place] = Path(file)
+    return found
+
+
+def check_complete(found: dict[str, Path]) -> None:
+    """Ends the build if an artefact was not made."""
     if missing := set(ARTEFACTS.values()) - found.keys():
         fail(f"`cargo build` did not make {', '.join(sorted(missing))}.")
-    return found
 
 
 def place(artefacts: dict[str, Path], python: Path) -> list[str]:

@@ -13,14 +13,16 @@
 from __future__ import annotations
 
 import importlib
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Unpack, overload
+import os.path
 
 from hyperchunk import _core
 from hyperchunk._core import __version__, set_metadata_cache_bytes
 
+# Not typing's, whose import takes as long as the rest of this module.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Literal, Unpack, overload
 
     from hyperchunk import (
         arrow,
@@ -90,7 +92,7 @@ if TYPE_CHECKING:
     from hyperchunk.virtual import UNLIMITED, VirtualLayout, VirtualSource
     from hyperchunk.write.file import WritableFile
 
-_core.set_package_dir(str(Path(__file__).resolve().parent))
+_core.set_package_dir(os.path.dirname(os.path.realpath(__file__)))  # noqa: PTH120 (pathlib takes 10 ms to import)
 
 # Home module of each public name, imported on first use: the command needs neither NumPy nor the reader's classes.
 _HOMES = {
@@ -173,12 +175,16 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-@overload
-def open(
-    name: FileName, mode: Literal["w", "w-", "x", "r+", "a"], **options: Unpack[CreateOptions]
-) -> WritableFile: ...
-@overload
-def open(name: FileName, mode: str = "r", **options: Unpack[AnyModeOptions]) -> File: ...
+if TYPE_CHECKING:
+
+    @overload
+    def open(
+        name: FileName, mode: Literal["w", "w-", "x", "r+", "a"], **options: Unpack[CreateOptions]
+    ) -> WritableFile: ...
+    @overload
+    def open(name: FileName, mode: str = "r", **options: Unpack[AnyModeOptions]) -> File: ...
+
+
 def open(
     name: FileName,
     mode: str = "r",
@@ -281,10 +287,14 @@ def open(
     )
 
 
-@overload
-def create(name: PathLike, *, layout: Literal["arrow"], **options: Unpack[DualOptions]) -> DualFile: ...
-@overload
-def create(name: FileName, **options: Unpack[CreateOptions]) -> WritableFile: ...
+if TYPE_CHECKING:
+
+    @overload
+    def create(name: PathLike, *, layout: Literal["arrow"], **options: Unpack[DualOptions]) -> DualFile: ...
+    @overload
+    def create(name: FileName, **options: Unpack[CreateOptions]) -> WritableFile: ...
+
+
 def create(name: FileName, *, layout: str | None = None, **options: object) -> WritableFile:
     """Creates a new HDF5 file, replacing an existing one: :func:`open` with mode ``"w"``.
 

@@ -105,7 +105,7 @@ class GroupPlan(WritableCFDataStore):
                     )
             elif self.around().get(name) != length:
                 _check_name("dimension", name)
-                # In netCDF, a length of 0 is that of a dimension that grows.
+                # In netCDF, a dimension that grows has a length of 0.
                 self.made[name] = (length, name in growing or length == 0)
 
     def set_attribute(self, k: str, v: object) -> None:

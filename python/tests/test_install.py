@@ -10,32 +10,6 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-PROBE = """
-import os
-from pathlib import Path
-
-import hyperchunk
-
-home = Path(hyperchunk.__file__).parent
-assert (home / "plugins" / "libhyperchunk_filter.so").is_file()
-assert (home / "plugins" / "libhyperchunk_snappy.so").is_file()
-assert (home / "plugins" / "libhyperchunk_vol_named.so").is_file()
-assert (home / "connector" / "libhyperchunk_vol.so").is_file()
-assert not (home / "plugins" / "libhyperchunk_vol.so").exists()
-assert os.access(home / "libexec" / "hyperchunk-udf-worker", os.X_OK)
-assert (home / "py.typed").is_file()
-with hyperchunk.open("a.h5", "w") as file:
-    file["a"] = [1.0, 2.0]
-hyperchunk.udf.attach("a.h5", expression="a + 1", outputs=["b"], unsigned=True)
-with hyperchunk.open("a.h5") as file:
-    assert list(file["b"]) == [2, 3]
-try:
-    import h5py
-except ImportError:
-    print(home)
-else:
-    raise SystemExit("h5py was installed with the package")
-"""
 WITH_H5PY = """
 import hyperchunk
 
@@ -64,7 +38,7 @@ def test_pip_install_in_an_empty_environment(tmp_path: Path) -> None:
     run(sys.executable, "-m", "venv", "env", cwd=tmp_path)
     bin_dir = tmp_path / "env" / "bin"
     run(bin_dir / "python", "-m", "pip", "install", "--disable-pip-version-check", ROOT, cwd=tmp_path)
-    home = run(bin_dir / "python", "-c", PROBE, cwd=tmp_path)
+    home = run(bin_dir / "python", ROOT / "tools" / "probe_wheel.py", cwd=tmp_path)
     assert home.startswith(str(tmp_path)), "the installed package was shadowed by another"
     assert "hyperchunk" in run(bin_dir / "hyperchunk", "--help", cwd=tmp_path)
     run(bin_dir / "python", "-m", "pip", "install", "--disable-pip-version-check", "h5py", cwd=tmp_path)

@@ -1,9 +1,7 @@
-//! The plugin that HDF5 loads for filter 31300. All logic is in `hyperchunk-h5abi`.
+//! The plugin that HDF5 loads for filter 31300, live datasets. The filter itself is in the connector's library.
 
-use hyperchunk_h5abi::filter;
+use hyperchunk_door::{H5PL_TYPE_FILTER, filter_class};
 use std::ffi::{c_int, c_void};
-
-const H5PL_TYPE_FILTER: c_int = 0;
 
 /// Tells HDF5 that this is a filter plugin.
 #[unsafe(no_mangle)]
@@ -14,6 +12,5 @@ pub extern "C" fn H5PLget_plugin_type() -> c_int {
 /// Hands HDF5 the filter.
 #[unsafe(no_mangle)]
 pub extern "C" fn H5PLget_plugin_info() -> *const c_void {
-    filter::keep_loaded();
-    (&raw const filter::CLASS).cast()
+    filter_class(c"hyperchunk_filter_class")
 }

@@ -318,6 +318,7 @@ impl Datatype {
     }
 
     /// Returns whether it contains a number of a wanted type: as itself, in an array, in a member.
+    #[cfg(feature = "worker-bin")]
     pub(crate) fn holds(&self, wanted: &dyn Fn(ElementType) -> bool) -> bool {
         match self {
             Datatype::Compound(compound) => compound.members().iter().any(|m| m.datatype.holds(wanted)),

@@ -5,17 +5,11 @@
 //! name our connector must not get it: for them this library is a filter that no file can name. If the
 //! connector is named, it is loaded from its own folder.
 
-use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_uint, c_void};
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::path::{Path, PathBuf};
-use std::{env, fs, mem, ptr};
-
-// HDF5 treats any other plugin type as an error.
-const H5PL_TYPE_FILTER: c_int = 0;
-const H5PL_TYPE_VOL: c_int = 1;
-
-/// The connector's library, relative to the folder of this one: in packages, and in cargo's build folder.
-const PLACES: [&str; 2] = ["../connector/libhyperchunk_vol.so", "libhyperchunk_vol.so"];
+use hyperchunk_door::{H5PL_TYPE_FILTER, H5PL_TYPE_VOL, function};
+use std::env;
+use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::os::unix::ffi::OsStrExt as _;
+use std::ptr;
 
 /// `H5Z_class2_t`.
 #[repr(C)]
@@ -95,59 +89,10 @@ extern "C" fn no_filter() -> *const c_void {
 
 /// Returns the function that answers HDF5: the one in the connector's library, which returns its class, or
 /// one of this library.
-#[expect(clippy::print_stderr, reason = "HDF5 says only that a plugin has no class")]
 extern "C" fn connector() -> *const c_void {
     if !is_named() {
         return no_filter as *const c_void;
     }
-    match load() {
-        Ok(function) => function,
-        Err(reason) => {
-            eprintln!(
-                "hyperchunk: cannot load the VOL connector: {reason}; reinstall the package, or unset HDF5_VOL_CONNECTOR"
-            );
-            nothing as *const c_void
-        }
-    }
-}
-
-/// Loads the connector's library permanently: HDF5 keeps pointers into it.
-fn load() -> Result<*const c_void, String> {
-    let own = own_path().ok_or("this library does not know where it lies")?;
-    let own = fs::canonicalize(&own).map_err(|error| format!("{}: {error}", own.display()))?;
-    let folder = own.parent().unwrap_or(Path::new("/"));
-    let mut places = PLACES.iter().map(|place| folder.join(place));
-    let found = places.find(|place| place.is_file());
-    let found = found.ok_or_else(|| format!("expected {} in {}", PLACES[0], folder.display()))?;
-    let name = CString::new(found.into_os_string().into_vec()).map_err(|error| error.to_string())?;
-    // SAFETY: the name of a library whose constructors are ours; it is never closed.
-    let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-    if library.is_null() {
-        return Err(last_error());
-    }
-    // SAFETY: a library that is loaded.
-    let function = unsafe { libc::dlsym(library, c"H5PLget_plugin_info".as_ptr()) };
-    if function.is_null() { Err(last_error()) } else { Ok(function.cast_const()) }
-}
-
-/// Returns the path from which this library was loaded.
-fn own_path() -> Option<PathBuf> {
-    // SAFETY: all zeros is a value of this type: null pointers.
-    let mut info: libc::Dl_info = unsafe { mem::zeroed() };
-    let own = nothing as *const c_void;
-    // SAFETY: an address of this library, and a live place.
-    let found = unsafe { libc::dladdr(own, &raw mut info) };
-    text(info.dli_fname).filter(|_| found != 0).map(|path| PathBuf::from(OsStr::from_bytes(path.to_bytes())))
-}
-
-/// Returns the error of the last call of the dynamic linker.
-fn last_error() -> String {
-    // SAFETY: it takes nothing, and its text lives until the next such call of this thread.
-    let message = unsafe { libc::dlerror() };
-    text(message).map_or_else(String::new, |text| text.to_string_lossy().into_owned())
-}
-
-fn text<'a>(pointer: *const c_char) -> Option<&'a CStr> {
-    // SAFETY: the dynamic linker's texts end with a null byte; they are read at once.
-    (!pointer.is_null()).then(|| unsafe { CStr::from_ptr(pointer) })
+    let found = function(c"H5PLget_plugin_info", "the package, or unset HDF5_VOL_CONNECTOR");
+    if found.is_null() { nothing as *const c_void } else { found }
 }

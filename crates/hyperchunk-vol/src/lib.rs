@@ -1,7 +1,9 @@
-//! The plugin that HDF5 loads for the connector `hyperchunk`. All logic is in `hyperchunk-h5abi`.
+//! The plugin that HDF5 loads for the connector `hyperchunk`, and the library from which the filters' plugins
+//! take theirs. All logic is in `hyperchunk-h5abi`.
 
 use hyperchunk_h5abi::vol::plugin_info;
-use std::ffi::c_int;
+use hyperchunk_h5abi::{filter, snappy};
+use std::ffi::{c_int, c_void};
 
 const H5PL_TYPE_VOL: c_int = 1;
 
@@ -31,4 +33,17 @@ pub unsafe extern "C" fn H5PLget_plugin_info() {
 #[unsafe(naked)]
 pub unsafe extern "C" fn H5PLget_plugin_info() {
     std::arch::naked_asm!("mov x0, x30", "b {body}", body = sym plugin_info)
+}
+
+/// Returns the filter of live datasets, for its plugin.
+#[unsafe(no_mangle)]
+pub extern "C" fn hyperchunk_filter_class() -> *const c_void {
+    filter::keep_loaded();
+    (&raw const filter::CLASS).cast()
+}
+
+/// Returns the filter Snappy, for its plugin.
+#[unsafe(no_mangle)]
+pub extern "C" fn hyperchunk_snappy_class() -> *const c_void {
+    snappy::class()
 }

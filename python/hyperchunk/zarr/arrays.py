@@ -177,7 +177,7 @@ class ZarrArray:
         return None
 
     def _exact_chunks(self, shape: Shape) -> Shape | None:
-        """Returns the extent of the chunks, if those of all files are parts of one grid."""
+        """Returns the extent of the chunks, if the chunks of all files are parts of one grid."""
         axis = self.source.axis
         lengths = [end - start for start, end in self.source.spans()][:-1] if axis is not None else []
         if self._first.chunks is not None:

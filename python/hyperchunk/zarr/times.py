@@ -1,4 +1,4 @@
-"""Times of collections whose files count them in different units, in those of the first file."""
+"""Times of a collection in the units of its first file, where files count them in different ones."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Times:
         """Returns a dataset in the units of the first file; None if its units are the same in all files.
 
         Raises:
-            InvalidError: Its units are not those of times, or its values are not exact in them.
+            InvalidError: Its units do not count times, or its values are not exact in them.
         """
         dataset = self._collection[str(variable.hdf5.name)]
         if not dataset.units and dataset.name not in self._bounds:
@@ -79,7 +79,7 @@ class Times:
                 return JoinedTimes(dataset, values)
         raise InvalidError(
             f"cannot join {dataset.name}: its units differ between the files, and its times are not exact in "
-            f"{units!r}, those of the first file; open the collection in xarray, which decodes them"
+            f"{units!r}, as the first file does; open the collection in xarray, which decodes them"
         )
 
 

@@ -22,8 +22,8 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 /// # Errors
 /// `Worker` if there is no such thread and none can be started.
 pub(super) fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
-    // SAFETY: neither has preconditions.
-    if unsafe { libc::gettid() == libc::getpid() } {
+    // SAFETY: neither has preconditions. glibc has a function for the first one only since 2.30.
+    if unsafe { libc::syscall(libc::SYS_gettid) == i64::from(libc::getpid()) } {
         return Ok(work());
     }
     let (tell, told) = mpsc::sync_channel(1);
