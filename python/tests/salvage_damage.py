@@ -82,7 +82,7 @@ def value(item: h5py.Dataset) -> str:
         return "unreadable"
 
 
-def extents(item: h5py.Dataset, base: int) -> list[tuple[int, int]]:
+def extents(item: h5py.Dataset) -> list[tuple[int, int]]:
     """Returns the ranges of a dataset's data in the file."""
     offset = item.id.get_offset()
     if offset is not None:
@@ -91,7 +91,8 @@ def extents(item: h5py.Dataset, base: int) -> list[tuple[int, int]]:
         return []
     with contextlib.suppress(Exception):
         chunks = [item.id.get_chunk_info(number) for number in range(item.id.get_num_chunks())]
-        return [(base + chunk.byte_offset, base + chunk.byte_offset + chunk.size) for chunk in chunks]
+        # HDF5 2.0 counts from the start of the file, user block included.
+        return [(chunk.byte_offset, chunk.byte_offset + chunk.size) for chunk in chunks]
     return []
 
 
@@ -138,7 +139,7 @@ def read(path: Path, with_extents: bool = False) -> dict[str, dict[str, Any]]:
             if isinstance(item, h5py.Dataset):
                 entry["value"] = value(item)
                 if with_extents:
-                    entry["extents"] = extents(item, base)
+                    entry["extents"] = extents(item)
                     plain = entry["value"] == "unreadable" or not item.dtype.hasobject
                     raw = [] if plain else stored(item, content, entry["extents"])
             if source is not None:
