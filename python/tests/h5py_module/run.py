@@ -41,8 +41,9 @@ _OTHERS = (
 )
 _PROGRAMS = (
     "66 programs with common uses of h5py (text tables, logs that grow, masks, references, virtual datasets, links, "
-    "dimension scales, SWMR, low-level calls and others) run with both, and print the same "
-    "(`python/tests/test_h5py_module.py`)."
+    "dimension scales, SWMR, low-level calls and others) run with both; 65 print the same "
+    "(`python/tests/test_h5py_module.py`). The other one uses each filter of hdf5plugin: chunks of ZFP and SZ3 are "
+    "read, but not written."
 )
 _FRAMES = (
     (
