@@ -48,11 +48,12 @@ class Bytes:
         """Returns the place of each object of a global heap, and of the bytes before it by which it is found."""
         end = min(at + self.number(at + 8, self.length_bytes), len(self.content))
         found: dict[int, tuple[int, int, Ranges]] = {}
-        heads: Ranges = [(at, at + 8 + self.length_bytes)]
-        at += 8 + self.length_bytes
-        while at + 8 + self.length_bytes <= end:
+        head = (8 + self.length_bytes + 7) // 8 * 8
+        heads: Ranges = [(at, at + head)]
+        at += head
+        while at + head <= end:
             index, size = self.number(at, 2), self.number(at + 8, self.length_bytes)
-            start = at + 8 + self.length_bytes
+            start = at + head
             if index == 0 or start + size > end:
                 break
             heads = [*heads, (at, start)]
