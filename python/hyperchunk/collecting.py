@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from pathlib import Path
 
 from hyperchunk import _core
-from hyperchunk.exceptions import ExistsError, InvalidError
+from hyperchunk.exceptions import ExistsError, HyperchunkError, InvalidError
 from hyperchunk.progress import Progress
 
 #: Number of files after which what is finished is kept.
@@ -33,15 +34,18 @@ def collect_into(
 
     Raises:
         ExistsError: `output` exists.
-        InvalidError: The finished part is of other files, or is joined along another dimension.
+        InvalidError: The finished part is of other files, in another order, or joined along another dimension.
     """
     if Path(output).exists() and not overwrite:
         raise ExistsError(f"cannot write {output}: it exists; replace it with overwrite=True")
     partial = Path(f"{output.removesuffix('.hcx')}.partial.hcx")
     done, made = 0, None
     if partial.exists():
-        made = _core.Collection.open(str(partial), **options)
-        done = _finished(made, partial, names, concat)
+        try:
+            made = _core.Collection.open(str(partial), **options)
+        except HyperchunkError as error:
+            raise type(error)(f"{error}; delete {partial} to begin again") from None
+        done = _finished(made, partial, names, concat, skip)
         shown.add(done)
 
     def report(_: int) -> None:
@@ -61,16 +65,39 @@ def collect_into(
     return made
 
 
-def _finished(made: _core.Collection, partial: Path, names: list[str], concat: str | int | None) -> int:
+def _finished(made: _core.Collection, partial: Path, names: list[str], concat: str | int | None, skip: bool) -> int:
     """Returns the number of files that a finished part has, the ones that were left out included."""
     told = made.concat or 0
     if concat is not None and concat != told:
         raise InvalidError(f"cannot go on with {partial}: it is joined along {told!r}, not {concat!r}; delete it")
-    left_out = {name for name, _ in made.skipped()}
-    known = {_absolute(name) for name in (*made.names(), *left_out)}
-    done = next((at for at, name in enumerate(names) if _absolute(name) not in known), len(names))
-    if done < len(known):
-        raise InvalidError(f"cannot go on with {partial}: it has other files than are collected now; delete it")
+    left_out = Counter(_absolute(name) for name, _ in made.skipped())
+    if left_out and not skip:
+        name, reason = made.skipped()[0]
+        raise InvalidError(
+            f"cannot go on with {partial}: it leaves out {name} ({reason}), as on_mismatch='skip' asked; delete it, or "
+            "ask for that again"
+        )
+    waiting = [_absolute(name) for name in made.names()][::-1]
+    done = 0
+    for name in map(_absolute, names):
+        if waiting and waiting[-1] == name:
+            waiting.pop()
+        elif left_out[name]:
+            left_out[name] -= 1
+        else:
+            break
+        done += 1
+    if waiting or left_out.total():
+        raise InvalidError(
+            f"cannot go on with {partial}: expected the files that are collected now, in their order; delete it"
+        )
+    for place, name in enumerate(made.names()):
+        if "://" not in name:
+            # An error names the file if it has changed or is gone. Reads of files over a network notice it.
+            try:
+                made.open_file(place).release_locks()
+            except HyperchunkError as error:
+                raise type(error)(f"{error}; delete {partial} to collect it again") from None
     return done
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import hyperchunk
 import numpy as np
 import pytest
 from hyperchunk import collecting
-from hyperchunk.exceptions import ExistsError, InvalidError
+from hyperchunk.exceptions import ChangedError, ExistsError, InvalidError, NotFoundError
 from test_collections import granule
 
 
@@ -30,7 +31,7 @@ def test_an_interrupted_call_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyP
         hyperchunk.open_collection(paths, output=output, progress=stop)
     assert not output.exists()
     assert len(hyperchunk.open_collection(partial).files) == 4
-    with pytest.raises(InvalidError, match="it has other files"):
+    with pytest.raises(InvalidError, match="expected the files that are collected now"):
         hyperchunk.open_collection(paths[1:], output=output)
     with pytest.raises(InvalidError, match="it is joined along 'time', not 'y'"):
         hyperchunk.open_collection(paths, "y", output=output)
@@ -62,3 +63,56 @@ def test_files_that_are_left_out_are_finished(tmp_path: Path, monkeypatch: pytes
     made = hyperchunk.open_collection(paths, output=tmp_path / "all.hcx", on_mismatch="skip")
     assert len(made.files) == 4
     assert [Path(name).name for name in made.skipped] == ["1.nc"]
+
+
+def interrupted(paths: list[Path], output: Path, **options: Any) -> Path:
+    """Collects the first files of a list, and stops; returns the finished part."""
+
+    def stop(done: int, _: int) -> None:
+        if done == len(paths):
+            raise StoppedError
+
+    with pytest.raises(StoppedError):
+        hyperchunk.open_collection(paths, output=output, progress=stop, **options)
+    return output.with_name(f"{output.stem}.partial.hcx")
+
+
+def test_the_order_of_files_is_kept_or_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collecting, "BATCH_FILES", 2)
+    paths = [granule(tmp_path / f"{number}.nc", 2 * number, 2) for number in range(5)]
+    output = tmp_path / "all.hcx"
+    partial = interrupted(paths, output)
+    assert hyperchunk.open_collection(partial).files == tuple(map(str, paths[:4]))
+    for other in (paths[:2][::-1] + paths[2:], [paths[0], *paths], paths[:3]):
+        with pytest.raises(InvalidError, match="in their order; delete it"):
+            hyperchunk.open_collection(other, output=output)
+    assert hyperchunk.open_collection(paths, output=output).files == tuple(map(str, paths))
+
+
+def test_a_file_that_is_left_out_is_not_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collecting, "BATCH_FILES", 2)
+    paths = [granule(tmp_path / f"{number}.nc", 2 * number, 2) for number in range(5)]
+    paths[1].write_bytes(b"no HDF5 file")
+    output = tmp_path / "all.hcx"
+    interrupted(paths, output, on_mismatch="skip")
+    with pytest.raises(InvalidError, match=r"it leaves out .*1\.nc"):
+        hyperchunk.open_collection(paths, output=output)
+    made = hyperchunk.open_collection(paths, output=output, on_mismatch="skip")
+    assert len(made.files) == 4
+    assert list(made.skipped) == [str(paths[1])]
+
+
+def test_finished_files_that_changed_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collecting, "BATCH_FILES", 2)
+    paths = [granule(tmp_path / f"{number}.nc", 2 * number, 2) for number in range(5)]
+    output = tmp_path / "all.hcx"
+    partial = interrupted(paths, output)
+    granule(paths[2], 100, 3)
+    with pytest.raises(ChangedError, match=r"2\.nc.*delete .*partial"):
+        hyperchunk.open_collection(paths, output=output)
+    paths[2].unlink()
+    with pytest.raises(NotFoundError, match=r"2\.nc.*delete .*partial"):
+        hyperchunk.open_collection(paths, output=output)
+    partial.write_bytes(b"")
+    with pytest.raises(hyperchunk.HyperchunkError, match=r"delete .*partial\.hcx to begin again"):
+        hyperchunk.open_collection(paths, output=output)

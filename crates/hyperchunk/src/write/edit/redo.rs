@@ -22,8 +22,10 @@ const HEADER_BYTES: u64 = 64;
 const FOOTER_BYTES: u64 = 64;
 /// Unit of a disk's writes, in bytes: after a power failure it holds either all old or all new bytes.
 const SECTOR_BYTES: u64 = 512;
-/// Number of bytes that are copied at once.
+/// Number of bytes that are copied at once: whole pages.
 const COPY_BYTES: u64 = 1 << 20;
+/// Size of a page of memory in bytes; of larger ones, a divisor.
+const PAGE_BYTES: usize = 4096;
 /// Maximum number of bytes of a superblock.
 const MAX_SUPERBLOCK_BYTES: u64 = 100;
 /// Number of `u64` fields of a piece in the index.
@@ -193,17 +195,17 @@ impl Redo {
             None => None,
         };
         if let Some((start, guarded, _)) = &last {
-            file.write_at(*start, guarded)?;
+            PartBuffer::new(*start, guarded.len() as u64).write(file, *start, guarded)?;
             file.sync()?;
         }
         for (start, piece) in &self.pieces {
             if last.as_ref().is_none_or(|(guard, ..)| guard != start) {
-                parts(&*self.file, piece.at, piece.length, |done, bytes| file.write_at(start + done, bytes))?;
+                copy(&*self.file, piece.at, file, *start, piece.length)?;
             }
         }
         file.sync()?;
         if let Some((start, _, bytes)) = &last {
-            file.write_at(*start, bytes)?;
+            PartBuffer::new(*start, bytes.len() as u64).write(file, *start, bytes)?;
             file.sync()?;
         }
         self.file.cut(0)?;
@@ -243,19 +245,44 @@ fn put_sector_checksums(file: &dyn Sink, start: u64, length: u64, index: &mut Ve
     Ok(())
 }
 
-/// Calls a function with the bytes of a journal from `at` on, part by part, and their offset from there.
-fn parts(
-    journal: &dyn JournalFile,
-    at: u64,
-    length: u64,
-    mut with: impl FnMut(u64, &[u8]) -> Result<()>,
-) -> Result<()> {
-    let mut bytes = vec![0; narrow(length.min(COPY_BYTES))];
+/// Buffer for parts of a file, whose bytes are as far into a page of memory as they are into one of the file.
+///
+/// If the process is killed during a write, the system ends it where a page of the file ends or one of memory. Both are
+/// then ends of sectors, so that each sector has its old or its new bytes.
+struct PartBuffer {
+    memory: Vec<u8>,
+    first: usize,
+}
+
+impl PartBuffer {
+    /// Makes a buffer for up to `length` bytes, at most [`COPY_BYTES`], that belong to `offset` or a multiple of
+    /// [`COPY_BYTES`] after it.
+    fn new(offset: u64, length: u64) -> Self {
+        let memory = vec![0; narrow(length.min(COPY_BYTES)) + PAGE_BYTES];
+        let wanted = narrow(offset % PAGE_BYTES as u64);
+        let first = (wanted + PAGE_BYTES - memory.as_ptr().addr() % PAGE_BYTES) % PAGE_BYTES;
+        Self { memory, first }
+    }
+
+    fn part(&mut self, length: usize) -> &mut [u8] {
+        &mut self.memory[self.first..self.first + length]
+    }
+
+    fn write(mut self, file: &dyn Sink, offset: u64, bytes: &[u8]) -> Result<()> {
+        let part = self.part(bytes.len());
+        part.copy_from_slice(bytes);
+        file.write_at(offset, part)
+    }
+}
+
+/// Copies bytes of a journal, from `at` on, to a place of the file.
+fn copy(journal: &dyn JournalFile, at: u64, file: &dyn Sink, start: u64, length: u64) -> Result<()> {
+    let mut buffer = PartBuffer::new(start, length);
     let mut done = 0;
     while done < length {
-        let part = &mut bytes[..narrow((length - done).min(COPY_BYTES))];
+        let part = buffer.part(narrow((length - done).min(COPY_BYTES)));
         journal.read_at(at + done, part)?;
-        with(done, part)?;
+        file.write_at(start + done, part)?;
         done += part.len() as u64;
     }
     Ok(())
@@ -264,10 +291,14 @@ fn parts(
 /// Computes the checksum of bytes of a journal.
 fn checksum(journal: &dyn JournalFile, at: u64, length: u64) -> Result<u32> {
     let mut state: u32 = 0;
-    parts(journal, at, length, |_, bytes| {
-        state = lookup3(&[state.to_le_bytes(), lookup3(bytes).to_le_bytes()].concat());
-        Ok(())
-    })?;
+    let mut bytes = vec![0; narrow(length.min(COPY_BYTES))];
+    let mut done = 0;
+    while done < length {
+        let part = &mut bytes[..narrow((length - done).min(COPY_BYTES))];
+        journal.read_at(at + done, part)?;
+        state = lookup3(&[state.to_le_bytes(), lookup3(part).to_le_bytes()].concat());
+        done += part.len() as u64;
+    }
     Ok(state)
 }
 
@@ -393,11 +424,7 @@ impl<'a> LeftRedo<'a> {
                 last = Some(piece);
             }
         }
-        let put = |piece: &FoundPiece| {
-            parts(self.journal, piece.at, piece.length, |done, bytes| {
-                file.write_at(piece.start + done, bytes)
-            })
-        };
+        let put = |piece: &FoundPiece| copy(self.journal, piece.at, file, piece.start, piece.length);
         for piece in &self.pieces {
             if last.is_none_or(|last| last.start != piece.start) {
                 put(piece)?;

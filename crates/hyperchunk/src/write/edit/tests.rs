@@ -75,9 +75,19 @@ struct Disk {
     journal: DiskFile,
     left: Option<u64>,
     done: u64,
+    /// Number of writes of committed bytes that a kill could end inside a sector.
+    unaligned: usize,
 }
 
 impl Disk {
+    /// Returns whether a commit is being put into the file.
+    fn journal_is_complete(&self) -> bool {
+        let journal = &self.journal.durable;
+        let footer = journal.len().checked_sub(64).and_then(|at| journal.get(at..));
+        footer.is_some_and(|footer| footer.starts_with(b"Hyperchunk rend1"))
+            && self.journal.pending.is_empty()
+    }
+
     fn step(&mut self) -> Result<()> {
         self.done += 1;
         match &mut self.left {
@@ -125,6 +135,12 @@ impl Shared {
 
 impl Sink for Shared {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let mut disk = self.0.lock().unwrap();
+        if disk.journal_is_complete() {
+            disk.unaligned +=
+                usize::from(bytes.as_ptr().addr() % 4096 != usize::try_from(offset).unwrap() % 4096);
+        }
+        drop(disk);
         self.write(offset, bytes)
     }
 
@@ -301,6 +317,7 @@ fn all_or_nothing(before: &[u8], options: &CreateOptions) {
     let (disk, committed) = run(None);
     assert_eq!((committed, value(&disk.lock().unwrap().file.now())), (4, 4));
     let steps = disk.lock().unwrap().done;
+    assert_eq!(disk.lock().unwrap().unaligned, 0, "a kill would leave torn sectors");
     assert!(steps > 20, "{steps}");
     for left in 0..steps {
         let (disk, committed) = run(Some(left));
