@@ -195,7 +195,7 @@ impl Redo {
             None => None,
         };
         if let Some((start, guarded, _)) = &last {
-            PartBuffer::new(*start, guarded.len() as u64).write(file, *start, guarded)?;
+            write(file, *start, guarded)?;
             file.sync()?;
         }
         for (start, piece) in &self.pieces {
@@ -205,7 +205,7 @@ impl Redo {
         }
         file.sync()?;
         if let Some((start, _, bytes)) = &last {
-            PartBuffer::new(*start, bytes.len() as u64).write(file, *start, bytes)?;
+            write(file, *start, bytes)?;
             file.sync()?;
         }
         self.file.cut(0)?;
@@ -247,32 +247,38 @@ fn put_sector_checksums(file: &dyn Sink, start: u64, length: u64, index: &mut Ve
 
 /// Buffer for parts of a file, whose bytes are as far into a page of memory as they are into one of the file.
 ///
-/// If the process is killed during a write, the system ends it where a page of the file ends or one of memory. Both are
-/// then ends of sectors, so that each sector has its old or its new bytes.
+/// A process that is killed ends its write where a page of the file ends, one of memory, or the part. All are ends of
+/// sectors, so that each sector has its old or its new bytes.
 struct PartBuffer {
     memory: Vec<u8>,
+    /// Index of the first page.
     first: usize,
 }
 
 impl PartBuffer {
-    /// Makes a buffer for up to `length` bytes, at most [`COPY_BYTES`], that belong to `offset` or a multiple of
-    /// [`COPY_BYTES`] after it.
+    /// Makes a buffer for parts of `length` bytes of a file from `offset` on.
     fn new(offset: u64, length: u64) -> Self {
-        let memory = vec![0; narrow(length.min(COPY_BYTES)) + PAGE_BYTES];
-        let wanted = narrow(offset % PAGE_BYTES as u64);
-        let first = (wanted + PAGE_BYTES - memory.as_ptr().addr() % PAGE_BYTES) % PAGE_BYTES;
+        let needed = narrow((offset % PAGE_BYTES as u64).saturating_add(length).min(COPY_BYTES));
+        let memory = vec![0; needed + PAGE_BYTES];
+        let first = (PAGE_BYTES - memory.as_ptr().addr() % PAGE_BYTES) % PAGE_BYTES;
         Self { memory, first }
     }
 
-    fn part(&mut self, length: usize) -> &mut [u8] {
-        &mut self.memory[self.first..self.first + length]
+    /// Returns the place of the part at an offset, which has at most `length` bytes.
+    fn part(&mut self, offset: u64, length: u64) -> &mut [u8] {
+        let before = offset % PAGE_BYTES as u64;
+        let start = self.first + narrow(before);
+        &mut self.memory[start..start + narrow(length.min(COPY_BYTES - before))]
     }
+}
 
-    fn write(mut self, file: &dyn Sink, offset: u64, bytes: &[u8]) -> Result<()> {
-        let part = self.part(bytes.len());
-        part.copy_from_slice(bytes);
-        file.write_at(offset, part)
-    }
+/// Writes few bytes to a file, as [`copy`] does.
+fn write(file: &dyn Sink, offset: u64, bytes: &[u8]) -> Result<()> {
+    let length = bytes.len() as u64;
+    let mut buffer = PartBuffer::new(offset, length);
+    let part = buffer.part(offset, length);
+    part.copy_from_slice(bytes);
+    file.write_at(offset, part)
 }
 
 /// Copies bytes of a journal, from `at` on, to a place of the file.
@@ -280,7 +286,7 @@ fn copy(journal: &dyn JournalFile, at: u64, file: &dyn Sink, start: u64, length:
     let mut buffer = PartBuffer::new(start, length);
     let mut done = 0;
     while done < length {
-        let part = buffer.part(narrow((length - done).min(COPY_BYTES)));
+        let part = buffer.part(start + done, length - done);
         journal.read_at(at + done, part)?;
         file.write_at(start + done, part)?;
         done += part.len() as u64;

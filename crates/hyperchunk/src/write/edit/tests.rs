@@ -77,6 +77,8 @@ struct Disk {
     done: u64,
     /// Number of writes of committed bytes that a kill could end inside a sector.
     unaligned: usize,
+    /// Offsets and lengths of the writes of committed bytes.
+    applied: Vec<(u64, u64)>,
 }
 
 impl Disk {
@@ -139,6 +141,7 @@ impl Sink for Shared {
         if disk.journal_is_complete() {
             disk.unaligned +=
                 usize::from(bytes.as_ptr().addr() % 4096 != usize::try_from(offset).unwrap() % 4096);
+            disk.applied.push((offset, bytes.len() as u64));
         }
         drop(disk);
         self.write(offset, bytes)
@@ -351,6 +354,23 @@ fn all_or_nothing(before: &[u8], options: &CreateOptions) {
         }
     }
     assert_eq!(refused > 0, options.guard);
+}
+
+#[test]
+fn a_kill_between_two_writes_leaves_whole_sectors() {
+    for (start, length) in [(144, 3_000_000_u64), (0, 2 << 20), (4095, 5000), (513, 1)] {
+        let disk = Arc::new(Mutex::new(Disk::default()));
+        let (file, journal) = (Shared(Arc::clone(&disk), false), Shared(Arc::clone(&disk), true));
+        let mut redo = Redo::new(Box::new(journal));
+        redo.write(start, &numbers(7, usize::try_from(length).unwrap())).unwrap();
+        redo.complete(&file, 0).unwrap();
+        redo.apply(&file).unwrap();
+        let disk = disk.lock().unwrap();
+        assert_eq!(disk.unaligned, 0);
+        assert_eq!(disk.applied.iter().map(|(_, length)| length).sum::<u64>(), length);
+        let ends = disk.applied.iter().map(|(start, length)| start + length);
+        assert!(ends.rev().skip(1).all(|end| end % SECTOR_BYTES as u64 == 0), "{:?}", disk.applied);
+    }
 }
 
 #[test]
