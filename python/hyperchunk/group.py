@@ -123,10 +123,10 @@ class Group(HLObject, MappingHDF5[Member]):
     def _find(self, path: bytes) -> AnyObject:
         """Returns the `_core` object at a path.
 
-        If this is the first thing asked of a file that was written to since it was opened, the file is opened again:
-        nothing was read that could be of another state.
+        If this is the first thing asked of a file that is being written, and it was written to since it was opened,
+        the file is opened again: nothing was read that could be of another state.
         """
-        attempts = 1 if self._opened.used else _ATTEMPTS
+        attempts = _ATTEMPTS if self._opened.was_written and not self._opened.used else 1
         while True:
             try:
                 found = self._object.get(path)

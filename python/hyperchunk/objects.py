@@ -50,7 +50,7 @@ AnyObject = _core.Object | _core.Node
 class Opened:
     """An open file, shared by all its objects. After unpickling in another process, it opens on first use."""
 
-    __slots__ = ("__weakref__", "_closed", "_core", "recipe", "state", "used")
+    __slots__ = ("__weakref__", "_closed", "_core", "recipe", "state", "used", "was_written")
 
     #: Classes of groups, datasets and committed datatypes, if they are not the ones for reading.
     classes: tuple[type[HLObject], ...] | None = None
@@ -63,6 +63,8 @@ class Opened:
         self.state = 0
         #: True once something of the file was asked for.
         self.used = False
+        #: True if a program was writing the file when it was opened, without a lock that keeps readers out.
+        self.was_written = recipe.driver == "sec2" and isinstance(core, _core.File) and core.is_written
 
     @property
     def core(self) -> AnyFile | None:
