@@ -281,7 +281,13 @@ class Collection(Mapping[str, "CollectionDataset"]):
         write_virtual(self, path, overwrite)
 
     def to_kerchunk(
-        self, path: PathLike, *, overwrite: bool = False, inline: int = 64 << 20, records: int = 100_000
+        self,
+        path: PathLike,
+        *,
+        overwrite: bool = False,
+        inline: int = 64 << 20,
+        records: int = 100_000,
+        strings: Literal["text", "bytes"] = "text",
     ) -> None:
         """Writes references to all chunks, for fsspec's reference file system. What Zarr's codecs cannot decode is
         decoded, and stored in the references.
@@ -291,13 +297,17 @@ class Collection(Mapping[str, "CollectionDataset"]):
             overwrite: True to replace an existing one.
             inline: Maximum size in bytes of the data that are stored in the references, in base 64.
             records: Number of references in each file of Parquet.
+            strings: ``"text"`` for variable-length strings as text, which must be UTF-8; ``"bytes"`` for their bytes.
+
+        Raises:
+            InvalidError: A string is not UTF-8, and `strings` is ``"text"``.
 
         Warns:
             LeftOutWarning: A dataset was left out: Zarr has no such elements, or `inline` is too small for it.
         """
         from hyperchunk.zarr.kerchunk import write_kerchunk
 
-        write_kerchunk(self, path, overwrite, inline, records)
+        write_kerchunk(self, path, overwrite, inline, records, strings)
 
     def to_virtualizarr(self, group: str = "") -> VirtualDataset:
         """Returns a group as a virtual dataset of VirtualiZarr: variables whose chunks Zarr decodes are references to
@@ -314,21 +324,32 @@ class Collection(Mapping[str, "CollectionDataset"]):
 
         return virtual_dataset(self, group)
 
-    def to_icechunk(self, repository: Repository, *, branch: str = "main", message: str | None = None) -> str:
+    def to_icechunk(
+        self,
+        repository: Repository,
+        *,
+        branch: str = "main",
+        message: str | None = None,
+        strings: Literal["text", "bytes"] = "text",
+    ) -> str:
         """Commits the collection to a repository of Icechunk, in one atomic commit: references to the chunks that Zarr
-        decodes, and values of all others. Files that were appended since the last commit are added to it.
+        decodes, and values of all others. Files that were appended since the last commit are added to it. If a file was
+        changed since then, all are written again, as are arrays of the collection that were changed in the branch;
+        other arrays and attributes stay.
 
         Args:
             repository: An ``icechunk.Repository``, which is configured for references to the folders or buckets of the
                 files (``virtual_chunk_containers``).
             branch: A branch that is empty, or has an earlier state of this collection.
             message: Message of the commit.
+            strings: As for :meth:`to_kerchunk`.
 
         Returns:
             Name of the snapshot; the branch's own if there was nothing new.
 
         Raises:
-            InvalidError: The branch has other data.
+            InvalidError: The branch has other data; or a string is not UTF-8, and `strings` is ``"text"``.
+            ChangedError: A file is not the version that was collected.
             ModuleNotFoundError: icechunk is not installed.
 
         Warns:
@@ -336,7 +357,7 @@ class Collection(Mapping[str, "CollectionDataset"]):
         """
         from hyperchunk.zarr.commits import commit
 
-        return commit(self, repository, branch, message)
+        return commit(self, repository, branch, message, strings)
 
     def __getitem__(self, path: str) -> CollectionDataset:
         return self._datasets["/" + path.strip("/")]

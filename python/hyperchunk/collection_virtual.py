@@ -37,7 +37,7 @@ def write_virtual(collection: Collection, path: PathLike, overwrite: bool) -> No
         raise InvalidError(f"cannot write {target}: it is a file of the collection; write to another path")
     sources = [_source_name(Path(name), target) for name in collection.files]
     first = collection.file(0)
-    top = netcdf.Group(first)
+    top = netcdf.Group(first, paths=collection)
     with create(target, libver="v110") as file:
         _copy_attributes(first, file)
         for group in list(top.walk()):

@@ -7,7 +7,7 @@ names for anonymous dimensions.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cached_property
 
 import numpy as np
@@ -117,6 +117,8 @@ class Group:
         parent: The enclosing group.
         phony_dims: Handling of anonymous dimensions. ``"access"`` and ``"sort"`` number them by their lengths, in each
             group, in the order of the variables; ``None`` makes them an error.
+        paths: Paths of the datasets that can be variables, here and below; None for all. The others are left out with a
+            warning.
 
     Example:
         >>> with hyperchunk.open("a.nc", "w") as file:
@@ -129,10 +131,17 @@ class Group:
         ({'time': 3}, ('time',))
     """
 
-    def __init__(self, found: HDF5Group, parent: Group | None = None, phony_dims: str | None = "access") -> None:
+    def __init__(
+        self,
+        found: HDF5Group,
+        parent: Group | None = None,
+        phony_dims: str | None = "access",
+        paths: Collection[str] | None = None,
+    ) -> None:
         self.hdf5 = found
         self.parent = parent
         self.phony_dims = phony_dims
+        self._paths: Collection[str] | None = paths if parent is None else parent._paths
         self._phony: list[tuple[int, str]] = []
         self._members = list(members(found))
         self._datasets = [
@@ -180,9 +189,17 @@ class Group:
         for name, dataset in self._datasets:
             if dataset.ref._raw in self._scales and _text(dataset.attrs.get("NAME")).startswith(NOT_A_VARIABLE):
                 continue
+            if self._paths is not None and dataset.name not in self._paths:
+                left_out(str(dataset.name), self._why_unlisted(dataset))
+                continue
             shown = name.removeprefix(NOT_A_COORDINATE)
             found[shown] = Variable(self, shown, dataset, self._dimensions_of(name, dataset))
         return found
+
+    def _why_unlisted(self, dataset: Dataset) -> str:
+        """Returns the reason why a dataset is not among the paths: they have one name of each dataset."""
+        found = next((path for path in self._paths or () if self.hdf5.file.get(path) == dataset), None)
+        return "the collection does not have it" if found is None else f"it is a second name of {found}"
 
     def _named_dimensions(self, dataset: Dataset) -> tuple[str | None, ...]:
         """Returns the names of a dataset's dimensions; None for an anonymous one."""
@@ -351,6 +368,7 @@ def _is_variable(item: object) -> bool:
         return False
     try:
         if item.shape is None:
+            left_out(str(item.name), "it has no value, not even an array without elements")
             return False
         dtype = item.dtype
     except ReadError:

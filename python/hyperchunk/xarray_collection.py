@@ -69,7 +69,7 @@ class CollectionStore(HyperchunkStore):
         decoding: dict[str, Any],
     ) -> None:
         file = collection.file(0)
-        found = netcdf.Group(file, phony_dims=phony_dims).child(group)
+        found = netcdf.Group(file, phony_dims=phony_dims, paths=collection).child(group)
         super().__init__(file, found, collection.filename, decode_strings)
         self.collection = collection
         self._decoding = {name: value for name, value in decoding.items() if value is not None}

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from hyperchunk import netcdf
+from hyperchunk.dtypes import Empty
 from hyperchunk.objects import HLObject
 from hyperchunk.typing import Dtype
 
@@ -21,6 +22,30 @@ def attributes(found: HLObject) -> dict[str, Any]:
         for name, value in ((name, _plain(value, name, found)) for name, value in netcdf.attributes(found).items())
         if value is not None
     }
+
+
+def without_odd_fill(told: dict[str, Any], found: HLObject, dtype: Dtype) -> dict[str, Any]:
+    """Returns attributes without a ``_FillValue`` that is no element of the dataset, with a warning.
+
+    Args:
+        told: The attributes.
+        found: The dataset.
+        dtype: Dtype of its elements.
+    """
+    if "_FillValue" not in told:
+        return told
+    raw: Any = found.attrs["_FillValue"]
+    try:
+        if isinstance(raw, Empty) or np.size(raw) == 0:
+            raise ValueError("it has no value")
+        value = np.asarray(raw).reshape(-1)[0]
+        if dtype.kind in "biufc":
+            {"f": float, "c": complex}.get(dtype.kind, int)(value)
+            np.asarray(value).astype(dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        netcdf.left_out(f"the attribute '_FillValue' of {found.name}", f"it is no element of the dataset: {error}")
+        return {name: value for name, value in told.items() if name != "_FillValue"}
+    return told
 
 
 def _plain(value: Any, name: str, found: HLObject) -> Any:
@@ -62,4 +87,4 @@ def with_encoded_fill(attributes: Mapping[str, Any], raw: Any, dtype: Dtype) -> 
     return found
 
 
-__all__ = ["attributes", "with_encoded_fill"]
+__all__ = ["attributes", "with_encoded_fill", "without_odd_fill"]

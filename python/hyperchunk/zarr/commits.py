@@ -8,25 +8,45 @@ import json
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
+from hyperchunk import netcdf
 from hyperchunk.arrow.optional_imports import import_optional
 from hyperchunk.collection import Collection
 from hyperchunk.exceptions import InvalidError
 from hyperchunk.file import is_url
 from hyperchunk.typing import Shape
-from hyperchunk.zarr.arrays import Stored, ZarrArray
+from hyperchunk.zarr.arrays import Stored, Strings, ZarrArray
 from hyperchunk.zarr.tree import Tree
+from hyperchunk.zarr.versions import Version, check_settled, digest_of, versions
 
 #: An ``icechunk.Repository``.
 Repository: TypeAlias = Any
-#: Key of the metadata of a commit: number of files, and digest of their names.
+#: Contents of ``zarr.json``.
+Document: TypeAlias = "dict[str, Any]"
+#: Key of the metadata of a commit: :class:`_Before` as JSON.
 _KEY = "hyperchunk"
 #: Number of references that are passed on together.
 _BATCH = 10_000
 
 
-def commit(collection: Collection, repository: Repository, branch: str, message: str | None) -> str:
+class _Before(NamedTuple):
+    """State of the collection that a branch has."""
+
+    #: Number of files; 0 if the branch is empty.
+    files: int
+    #: True if the files are still the versions that were committed, and joined as they were.
+    is_current: bool
+    #: Names of the collection's attributes of each group and array, by path.
+    attributes: dict[str, list[str]]
+    #: Paths of arrays whose metadata were changed in the branch since then, and of those with changed chunks.
+    changed: set[str]
+    touched: set[str]
+
+
+def commit(
+    collection: Collection, repository: Repository, branch: str, message: str | None, strings: Strings = "text"
+) -> str:
     """Commits a collection: see :meth:`hyperchunk.Collection.to_icechunk`."""
     import_optional("icechunk")
     from zarr.core.buffer import default_buffer_prototype
@@ -38,59 +58,119 @@ def commit(collection: Collection, repository: Repository, branch: str, message:
     store = session.store
     make_buffer = default_buffer_prototype().buffer.from_bytes
 
-    def get(key: str) -> dict[str, Any] | None:
-        found = sync(store.get(key, default_buffer_prototype()))
+    def get(path: str) -> Document | None:
+        found = sync(store.get(_key(path), default_buffer_prototype()))
         return None if found is None else dict(json.loads(found.to_bytes()))
 
     def put(key: str, data: bytes) -> None:
         sync(store.set(key, make_buffer(data)))
 
+    found = versions(collection)
     names = [url_of(name) for name in collection.files]
-    known = _known(repository, branch, names) if get("zarr.json") is not None else 0
-    if known == len(names):
-        return str(session.snapshot_id)
-    tree = Tree(collection)
-    # Stores count whole seconds.
-    started = datetime.now(UTC) + timedelta(seconds=1)
-    for path, document in documents(tree).items():
-        key = f"{path}/zarr.json".lstrip("/")
-        before = get(key) if known else None
+    is_empty = get("") is None
+    known = _Before(0, False, {}, set(), set()) if is_empty else _known(repository, branch, collection, names, found)
+    tree = Tree(collection, strings)
+    # As JSON has them, to compare them with the branch's.
+    made: dict[str, Document] = json.loads(json.dumps(documents(tree)))
+    for path, document in made.items():
+        _leave_out_nan(path, document)
+    for path, document in made.items():
         array = tree.array(path)
-        if array is None:
-            if before != document:
-                put(key, json.dumps(document).encode())
-            continue
-        first = _first_new(array, before, document, known)
-        if first == 0 and before is not None:
+        before = None if is_empty else get(path)
+        if before is not None:
+            _check_own(path, before, document, known)
+            _keep_attributes(before, document, known.attributes.get(path))
+        is_equal = before == document
+        first: int | None = None
+        if array is not None:
+            is_touched = path in known.touched or (path in known.changed and not is_equal)
+            first = _first_new(array, None if is_touched else before, document, known)
+            if first == 0 and before is not None:
+                sync(store.delete_dir(path))
+                is_equal = False
+        if not is_equal:
+            put(_key(path), json.dumps(document).encode())
+        if array is not None and first is not None:
+            _put_chunks(array, path, store, put, names, found, first)
+    for path in set(known.attributes) - set(made):
+        if (get(path) or {}).get("node_type") == "array":
             sync(store.delete_dir(path))
-        if before != document:
-            put(key, json.dumps(document).encode())
-        _put_chunks(array, path, store, put, names, started, first)
-    text = message or f"{len(names) - known} of {len(names)} files"
-    told = {"files": len(names), "digest": _digest(names)}
-    return str(session.commit(text, metadata={_KEY: json.dumps(told)}))
+    if not session.has_uncommitted_changes:
+        return str(session.snapshot_id)
+    check_settled(found[known.files :] if known.is_current else found)
+    told = {
+        "files": len(names),
+        "digest": _digest(names),
+        "versions": digest_of(found, collection.concat),
+        "attributes": {path: sorted(set(tree.names_of_attributes(path))) for path in made},
+    }
+    return str(session.commit(message or _message(known, len(names)), metadata={_KEY: json.dumps(told)}))
 
 
-def _first_new(array: ZarrArray, before: dict[str, Any] | None, document: dict[str, Any], known: int) -> int | None:
+def _key(path: str) -> str:
+    return f"{path}/zarr.json".lstrip("/")
+
+
+def _message(known: _Before, count: int) -> str:
+    new = count - known.files if known.is_current else count
+    return f"{new} of {count} files" if new else f"{count} files, as they are"
+
+
+def _check_own(path: str, before: Document, document: Document, known: _Before) -> None:
+    """Checks that a branch's group or array may be replaced.
+
+    Raises:
+        InvalidError: It is another program's.
+    """
+    is_group = before["node_type"] == document["node_type"] == "group"
+    # Commits of older versions do not name the collection's arrays.
+    is_own = path in known.attributes or not known.attributes
+    if not is_group and (not is_own or before["node_type"] != document["node_type"]):
+        raise InvalidError(
+            f"cannot commit /{path}: expected no {before['node_type']} of another program in the branch; "
+            "move it, or commit to another branch or repository"
+        )
+
+
+def _keep_attributes(before: Document, document: Document, own: list[str] | None) -> None:
+    """Adds a branch's attributes that are not the collection's."""
+    if own is None and before["node_type"] == "array":
+        return
+    told = before.get("attributes", {})
+    others = {name: value for name, value in told.items() if name not in (own or ())}
+    document["attributes"] = {**others, **document.get("attributes", {})}
+
+
+def _leave_out_nan(path: str, document: Document) -> None:
+    """Removes attributes with NaN or infinity: Icechunk takes no such JSON."""
+    for name, value in list(document.get("attributes", {}).items()):
+        try:
+            json.dumps(value, allow_nan=False)
+        except ValueError:
+            netcdf.left_out(f"the attribute {name!r} of /{path}", "Icechunk has no NaN and no infinity in attributes")
+            del document["attributes"][name]
+
+
+def _first_new(array: ZarrArray, before: Document | None, document: Document, known: _Before) -> int | None:
     """Returns the first place along the joined axis whose chunks are to be written; None if none are.
 
     Args:
         array: The array.
-        before: Its metadata in the repository; None if it is not there.
+        before: Its metadata in the branch; None if it is not there, or has other chunks.
         document: Its metadata now.
-        known: Number of files of the repository.
+        known: State of the branch.
     """
     axis = array.source.axis
-    if before is None or not _is_longer(before, document, axis):
+    if before is None or not known.is_current or not _is_longer(before, document, axis):
         return 0
-    if axis is None:
+    if axis is None or known.files == len(array.source.spans()):
         return None
-    end = array.source.spans()[known - 1][1]
+    end = array.source.spans()[known.files - 1][1]
     # The last chunk may have had fewer rows.
     return end // array.chunks[axis]
 
 
-def _is_longer(before: dict[str, Any], document: dict[str, Any], axis: int | None) -> bool:
+def _is_longer(before: Document, document: Document, axis: int | None) -> bool:
     """True if two arrays are the same but for their extents along an axis."""
     shapes = [[length for at, length in enumerate(told["shape"]) if at != axis] for told in (before, document)]
     rest = [{name: value for name, value in told.items() if name != "shape"} for told in (before, document)]
@@ -98,21 +178,25 @@ def _is_longer(before: dict[str, Any], document: dict[str, Any], axis: int | Non
 
 
 def _put_chunks(
-    array: ZarrArray, path: str, store: Any, put: Any, names: list[str], started: datetime, first: int | None
+    array: ZarrArray, path: str, store: Any, put: Any, names: list[str], found: list[Version], first: int
 ) -> None:
-    if first is None:
-        return
     from icechunk import VirtualChunkSpec
 
     axis = array.source.axis
+    # Icechunk refuses chunks of files that are changed later. It counts whole seconds.
+    started = datetime.now(UTC) + timedelta(seconds=1)
     for batch in _batches(_new_places(array, axis, first)):
         specs = []
-        for place, found in batch:
-            if isinstance(found, Stored):
-                name = names[found.number]
-                # Icechunk refuses chunks of files that are changed later.
-                specs.append(VirtualChunkSpec(list(place), name, found.offset, found.length, None, started))
-            elif found:
+        for place, stored in batch:
+            if isinstance(stored, Stored):
+                version = found[stored.number]
+                limit = None if version.etag else version.written or started
+                specs.append(
+                    VirtualChunkSpec(
+                        list(place), names[stored.number], stored.offset, stored.length, version.etag, limit
+                    )
+                )
+            elif stored:
                 put("/".join([path, "c", *map(str, place)]), array.encoded(place))
         if specs:
             refused = store.set_virtual_refs(f"/{path}", specs, validate_containers=True)
@@ -134,25 +218,40 @@ def _batches(entries: Iterable[tuple[Shape, Stored | bool]]) -> Iterator[list[tu
         yield batch
 
 
-def _known(repository: Repository, branch: str, names: list[str]) -> int:
-    """Returns the number of files in a branch.
+def _known(
+    repository: Repository, branch: str, collection: Collection, names: list[str], found: list[Version]
+) -> _Before:
+    """Returns the state of a branch.
 
     Raises:
         InvalidError: The branch has something else than the collection's first files.
     """
+    tip = None
     for snapshot in repository.ancestry(branch=branch):
-        told = snapshot.metadata.get(_KEY)
-        if told is None:
+        tip = tip or snapshot.id
+        text = snapshot.metadata.get(_KEY)
+        if text is None:
             continue
-        found = json.loads(told)
-        count = int(found["files"])
-        if count <= len(names) and found["digest"] == _digest(names[:count]):
-            return count
+        told = json.loads(text)
+        count = int(told["files"])
+        if count <= len(names) and told["digest"] == _digest(names[:count]):
+            is_current = told.get("versions") == digest_of(found[:count], collection.concat)
+            changed, touched = _changes(repository, snapshot.id, tip)
+            return _Before(count, is_current, told.get("attributes", {}), changed, touched)
         break
     raise InvalidError(
         f"cannot commit to the branch {branch!r}: expected an earlier state of this collection, got other data; "
         "commit to another branch or repository"
     )
+
+
+def _changes(repository: Repository, ours: str, tip: str) -> tuple[set[str], set[str]]:
+    """Returns the paths of arrays whose metadata, and of those whose chunks were changed between two snapshots."""
+    if ours == tip:
+        return set(), set()
+    told = repository.diff(from_snapshot_id=ours, to_snapshot_id=tip)
+    touched = {*told.updated_chunks, *told.new_arrays, *told.deleted_arrays}
+    return {path.strip("/") for path in told.updated_arrays}, {path.strip("/") for path in touched}
 
 
 def _digest(names: list[str]) -> str:

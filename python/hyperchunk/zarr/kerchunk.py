@@ -19,14 +19,14 @@ from hyperchunk.arrow.optional_imports import import_optional
 from hyperchunk.collection import Collection
 from hyperchunk.exceptions import ExistsError, InvalidError
 from hyperchunk.typing import PathLike
-from hyperchunk.zarr.arrays import Stored, ZarrArray
+from hyperchunk.zarr.arrays import Stored, Strings, ZarrArray
 from hyperchunk.zarr.metadata import array_v2, fill_v2
 from hyperchunk.zarr.tree import Shown, Tree
 
 _PARQUET_SUFFIXES = (".parq", ".parquet")
 
 
-def write_kerchunk(shown: Shown, path: PathLike, overwrite: bool, inline: int, records: int) -> None:
+def write_kerchunk(shown: Shown, path: PathLike, overwrite: bool, inline: int, records: int, strings: Strings) -> None:
     """Writes references: see :meth:`hyperchunk.Collection.to_kerchunk`."""
     target = Path(path)
     if target.exists() and not overwrite:
@@ -38,9 +38,9 @@ def write_kerchunk(shown: Shown, path: PathLike, overwrite: bool, inline: int, r
     with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.absolute().parent) as folder:
         made = Path(folder) / target.name
         if is_parquet:
-            _write_parquet(_references(shown, list(names), inline), made, records)
+            _write_parquet(_references(Tree(shown, strings), list(names), inline), made, records)
         else:
-            _write_json(_references(shown, list(names), inline), made)
+            _write_json(_references(Tree(shown, strings), list(names), inline), made)
         if target.is_dir():
             _check_references(target)
             target.replace(Path(folder) / "replaced")
@@ -108,11 +108,10 @@ def _write_record(rows: list[Any], path: Path) -> None:
     parquet.write_table(pa.table(columns), path, compression="zstd")
 
 
-def _references(shown: Shown, names: list[str], inline: int) -> Iterator[tuple[str, Any]]:
+def _references(tree: Tree, names: list[str], inline: int) -> Iterator[tuple[str, Any]]:
     """Iterates over the keys of version 2 and their values: a dict for JSON, text for data in base 64, or the name of a
     file with an offset and a length.
     """
-    tree = Tree(shown)
     for path in tree.groups:
         below = f"{path}/" if path else ""
         yield f"{below}.zgroup", {"zarr_format": 2}
@@ -121,6 +120,11 @@ def _references(shown: Shown, names: list[str], inline: int) -> Iterator[tuple[s
             yield f"{below}.zattrs", attributes
     left = inline
     for path, array in tree.arrays():
+        if any(member.names for member, *_ in (array.dtype.fields or {}).values()):
+            netcdf.left_out(
+                array.name, "references have no compounds in compounds; use Icechunk or hyperchunk.zarr.store"
+            )
+            continue
         made = _of_array(array, path, names, left)
         if made is None:
             netcdf.left_out(
@@ -141,7 +145,8 @@ def _of_array(array: ZarrArray, path: str, names: list[str], inline: int) -> tup
     told = array.source.first.attrs["_FillValue"] if "_FillValue" in array.attributes else None
     fill = None if told is None or array.strings else fill_v2(told, array.dtype)
     # xarray takes a fill value for a marker of missing data, so that there is one only if the file says so.
-    is_default = np.asarray(array.fill).tobytes() == np.asarray(0 if fill is None else told, array.dtype).tobytes()
+    read = np.zeros((), array.dtype) if fill is None else np.asarray(told).reshape(-1)[0].astype(array.dtype)
+    is_default = array.strings is None and np.asarray(array.fill, array.dtype).tobytes() == read.tobytes()
     absent: str | None = None
     for place, found in array.places():
         key = f"{path}/{'.'.join(map(str, place)) if place else '0'}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -66,21 +68,42 @@ class Times:
         found = open_dataset(given, engine=HyperchunkBackendEntrypoint, group=variable.group.path.strip("/") or None)
         dates = found[variable.name].values
         attrs = netcdf.attributes(dataset.first)
-        units, calendar = attrs.get("units"), attrs.get("calendar")
+        units: Any = attrs.get("units")
+        calendar: Any = attrs.get("calendar")
         if not dataset.units:
             units, calendar = self._bounds[dataset.name][-1]
-        for dtype in (dataset.dtype, np.dtype(np.float64)):
+        tries = itertools.product((dataset.dtype, np.dtype(np.float64)), _spellings(str(units)))
+        for dtype, spelling in tries:
             try:
-                numbers, made, _ = encode_cf_datetime(dates, units, calendar or "standard", dtype)
-            except (ValueError, OverflowError):
+                # xarray spells the units in its own way, or takes finer ones, which do not decode to the same times.
+                numbers, _, _ = encode_cf_datetime(dates, spelling, calendar or "standard", dtype)
+                values = np.asarray(numbers, dtype)
+                again = decode_cf_datetime(values, units, calendar)
+            except (KeyError, ValueError, OverflowError):
                 continue
-            values = np.asarray(numbers, dtype)
-            if made == units and np.array_equal(decode_cf_datetime(values, units, calendar), dates):
+            if _are_equal(np.asarray(again), dates):
                 return JoinedTimes(dataset, values)
         raise InvalidError(
             f"cannot join {dataset.name}: its units differ between the files, and its times are not exact in "
             f"{units!r}, as the first file does; open the collection in xarray, which decodes them"
         )
+
+
+def _spellings(units: str) -> Iterator[str]:
+    """Iterates over units of the same reference date: as they are, and with a name that xarray encodes, which may mean
+    another unit.
+    """
+    yield units
+    unit, since, date = units.partition(" since ")
+    for name in ("days", "hours", "minutes", "seconds", "milliseconds", "microseconds"):
+        if since and name[0] == unit.strip().lower()[:1]:
+            yield f"{name}{since}{date}"
+
+
+def _are_equal(first: Array, second: Array) -> bool:
+    """True if times are equal, or missing in both."""
+    # A missing time is not equal to itself.
+    return first.shape == second.shape and bool(np.all((first == second) | ((first != first) & (second != second))))
 
 
 __all__ = ["JoinedTimes", "Times"]

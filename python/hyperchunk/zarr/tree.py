@@ -11,7 +11,7 @@ from hyperchunk.collection import Collection
 from hyperchunk.exceptions import UnsupportedError
 from hyperchunk.file import File
 from hyperchunk.zarr.arrays import FileDataset, Source, Strings, ZarrArray
-from hyperchunk.zarr.attributes import attributes
+from hyperchunk.zarr.attributes import attributes, without_odd_fill
 from hyperchunk.zarr.times import Times
 
 #: What is shown: a file that is open for reading, or a collection.
@@ -31,8 +31,8 @@ class Tree:
         self.shown = shown
         self._strings: Strings = strings
         self._stored = stored
-        file = shown.file(0) if isinstance(shown, Collection) else shown
-        self._groups = dict(_named(netcdf.Group(file)))
+        found = netcdf.Group(shown.file(0), paths=shown) if isinstance(shown, Collection) else netcdf.Group(shown)
+        self._groups = dict(_named(found))
         self._arrays: dict[str, ZarrArray | None] = {}
 
     @property
@@ -43,6 +43,11 @@ class Tree:
     def attributes(self, group: str) -> dict[str, Any]:
         """Returns the attributes of a group."""
         return attributes(self._groups[group].hdf5)
+
+    def names_of_attributes(self, path: str) -> list[str]:
+        """Returns the names of the attributes of a group or an array."""
+        array = self.array(path)
+        return list(self.attributes(path) if array is None else array.attributes)
 
     @cached_property
     def _variables(self) -> dict[str, netcdf.Variable]:
@@ -71,8 +76,9 @@ class Tree:
         if variable is None:
             return None
         try:
-            told = attributes(variable.hdf5)
-            return ZarrArray(self._source(variable), variable.dimensions, told, self._strings, self._stored)
+            source = self._source(variable)
+            told = without_odd_fill(attributes(variable.hdf5), variable.hdf5, source.dtype)
+            return ZarrArray(source, variable.dimensions, told, self._strings, self._stored)
         except UnsupportedError as error:
             netcdf.left_out(str(variable.hdf5.name), str(error))
             return None

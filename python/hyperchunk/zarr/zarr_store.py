@@ -14,7 +14,7 @@ from zarr.abc.store import ByteRequest, OffsetByteRequest, RangeByteRequest, Sto
 from zarr.core.buffer import Buffer, BufferPrototype
 
 from hyperchunk import netcdf
-from hyperchunk.exceptions import UnsupportedError
+from hyperchunk.exceptions import ReadError, UnsupportedError
 from hyperchunk.zarr.arrays import Strings, ZarrArray
 from hyperchunk.zarr.metadata import array_document
 from hyperchunk.zarr.tree import Shown, Tree
@@ -113,7 +113,11 @@ class HyperchunkStore(Store):
     async def get(self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None) -> Buffer | None:
         """Returns the value of a key, or a part of it; None if there is none."""
         loop = asyncio.get_running_loop()
-        data = await loop.run_in_executor(self._threads, self._read, key)
+        try:
+            data = await loop.run_in_executor(self._threads, self._read, key)
+        except (KeyError, FileNotFoundError) as error:
+            # zarr-python takes these for keys that are not there.
+            raise ReadError(f"cannot read {key} of {self!r}: {error}") from error
         return None if data is None else prototype.buffer.from_bytes(_part(data, byte_range))
 
     async def get_partial_values(

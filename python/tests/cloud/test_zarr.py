@@ -65,3 +65,34 @@ def test_s3fs_follows_references(values: np.ndarray, proxy: s3server.Proxy, tmp_
     ) as ds:
         np.testing.assert_array_equal(ds["time"], np.arange(2.0 * FILES))
         np.testing.assert_array_equal(ds["t"], values)
+
+
+def test_icechunk_refuses_an_object_with_another_etag(
+    values: np.ndarray, server: s3server.Server, proxy: s3server.Proxy, tmp_path: Path
+) -> None:
+    icechunk = pytest.importorskip("icechunk")
+    for number in range(2):
+        server.put("tests", f"changing/{number}.nc", Path(server.folder) / "tests" / "zarr" / f"z{number:02}.nc")
+    options = s3server.storage_options(proxy.endpoint)
+    collection = hyperchunk.open_collection("s3://tests/changing/*.nc", storage_options=options)
+    prefix = "s3://tests/changing/"
+    client = {"endpoint_url": proxy.endpoint, "region": options["region"], "allow_http": True}
+    config = icechunk.RepositoryConfig.default()
+    files = icechunk.s3_store(**client, s3_compatible=True, force_path_style=True)
+    config.set_virtual_chunk_container(icechunk.VirtualChunkContainer(prefix, files))
+    keys = icechunk.s3_credentials(access_key_id=options["key"], secret_access_key=options["secret"])
+    storage = icechunk.local_filesystem_storage(str(tmp_path / "repository"))
+    repository = icechunk.Repository.create(
+        storage, config, authorize_virtual_chunk_access=icechunk.containers_credentials({prefix: keys})
+    )
+    collection.to_icechunk(repository)
+
+    def read() -> np.ndarray:
+        opened = xr.open_zarr(repository.readonly_session("main").store, consolidated=False)
+        return np.asarray(opened["t"])
+
+    np.testing.assert_array_equal(read(), values[:4])
+    # Within the same second, of the same size.
+    server.put("tests", "changing/1.nc", Path(server.folder) / "tests" / "zarr" / "z02.nc")
+    with pytest.raises(icechunk.IcechunkError, match="has changed"):
+        read()
