@@ -60,10 +60,22 @@ _LOCKING = {
 _DRIVERS = (None, "sec2", "stdio", "core", "fileobj", "direct", "windows")
 
 
+class _Signature:
+    """The signature of a class, by its ``__init__``: some releases of Python 3.11 show that of ``__new__``."""
+
+    def __get__(self, instance: object, owner: type) -> object:
+        import inspect
+
+        whole = inspect.signature(owner.__init__)  # type: ignore[misc]
+        return whole.replace(parameters=list(whole.parameters.values())[1:])
+
+
 class _ByMode:
     """Makes a file for writing if the mode says so. A base of :class:`_Named`, so that `File` shows that signature."""
 
     __slots__ = ()
+
+    __signature__ = _Signature()
 
     def __new__(cls, name: object = None, mode: str = "r", *_: object, **__: object) -> Self:
         if cls is File and mode in ("w", "w-", "x", "r+", "a"):
