@@ -223,9 +223,10 @@ def test_failed_open_costs_little_more_than_natively(tmp_path: Path) -> None:
     assert costs[1] < costs[0] + 40e-6, costs
 
 
-# Makes a store, and prints which of our libraries are loaded. Argument: the libhdf5.
+# Makes a store, and prints "connector" if HDF5 has ours. Argument: the libhdf5. The library may be loaded in
+# any case: the filters' code is in it.
 NAMED = """
-    import ctypes, re, sys
+    import ctypes, sys
     hdf5 = ctypes.CDLL(sys.argv[1])
     hdf5.H5Fcreate.restype = ctypes.c_int64
     hdf5.H5open()
@@ -234,7 +235,7 @@ NAMED = """
     assert file.value >= 0
     assert hdf5.H5Fclose(file) >= 0
     assert hdf5.H5Fopen(b"none.h5", 0, zero) < 0
-    print(*sorted(set(re.findall(r"libhyperchunk_(\\w+)\\.so", open("/proc/self/maps").read()))))
+    print("connector" if hdf5.H5VLis_connector_registered_by_name(b"hyperchunk") > 0 else "none")
 """
 
 
@@ -243,7 +244,7 @@ def test_connector_that_is_named_is_found_through_the_plugin_folder(package: str
     library = releases.library(package)
     env = filters() | {"LD_LIBRARY_PATH": str(library.parent)}
     named = env | {"HDF5_VOL_CONNECTOR": "hyperchunk store"}
-    assert "vol" in helpers.finish(helpers.start(NAMED, library, folder=tmp_path, env=named)).split()
+    assert helpers.finish(helpers.start(NAMED, library, folder=tmp_path, env=named)) == "connector\n"
     assert (tmp_path / "a.h5.d").is_dir()
     plain = tmp_path / "plain"
     plain.mkdir()
@@ -251,7 +252,7 @@ def test_connector_that_is_named_is_found_through_the_plugin_folder(package: str
     for other, ends in [({}, False), ({"HDF5_VOL_CONNECTOR": "native"}, False), ({"HDF5_VOL_CONNECTOR": "our"}, None)]:
         process = helpers.start(NAMED, library, folder=plain, env=env | other)
         out, err = process.communicate(timeout=120)
-        assert "vol" not in out.split()
+        assert out.split() in ([], ["none"])
         assert not (plain / "a.h5.d").exists()
         assert ends is None or (process.returncode != 0) == ends, err
 
