@@ -153,8 +153,9 @@ def test_swmr_writer_that_is_killed(tmp_path: Path) -> None:
             # Everything in the file is seen.
             file.refresh()
             assert len(file["g/gzip"]) == rows
-            for name in ("array", "one", "tree"):
-                assert checked(file[f"g/{name}"].follow(start=0, timeout=0)) in (rows, rows + 1)
+            # The writer goes from dataset to dataset: it may have ended before or after any of them.
+            for name, most in (("array", rows + 1), ("one", rows + 1), ("tree", rows)):
+                assert checked(file[f"g/{name}"].follow(start=0, timeout=0)) in (most - 1, most)
 
 
 @pytest.mark.parametrize("filters", ["{}", "{'compression': 'gzip', 'shuffle': True}"])
