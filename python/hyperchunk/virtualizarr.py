@@ -27,24 +27,13 @@ from hyperchunk.exceptions import LeftOutWarning, ReadError, UnsupportedError
 from hyperchunk.file import File
 from hyperchunk.group import Group
 from hyperchunk.links import HardLink
-from hyperchunk.netcdf import NOT_A_VARIABLE
+from hyperchunk.netcdf import HIDDEN, NOT_A_VARIABLE
 from hyperchunk.typing import Dtype, FileName, OpenOptions, Shape
 
 #: An ``ObjectStoreRegistry`` of obspec_utils.
 _Registry = Any
 #: Metadata, attributes and chunks of each array, by its path.
 _References = dict[str, dict[str, Any]]
-#: Attributes by which HDF5 and netCDF keep their own structure.
-_BOOKKEEPING = {
-    "CLASS",
-    "DIMENSION_LIST",
-    "NAME",
-    "REFERENCE_LIST",
-    "_NCProperties",
-    "_Netcdf4Coordinates",
-    "_Netcdf4Dimid",
-    "_nc3_strict",
-}
 
 
 class HyperchunkParser:
@@ -227,7 +216,7 @@ def _attributes(group: Group) -> dict[str, Any]:
     """Returns the attributes of a group that JSON can represent."""
     found: dict[str, Any] = {}
     for name, value in group.attrs.items():
-        if name in _BOOKKEEPING:
+        if name in HIDDEN:
             continue
         if isinstance(value, Empty):
             found[name] = ""
