@@ -275,7 +275,7 @@ class Dataset(HLObject):
         return self._read(given, plan)
 
     def _read(self, args: Args, plan: Plan | None) -> Values:
-        """Reads an index as a plan says, and reports it if somebody listens."""
+        """Reads an index as a plan says, and reports it if reports are on."""
         if observing.tracer is not None or is_logged(DEBUG):
             from hyperchunk.batches import watched_read
 

@@ -53,7 +53,7 @@ Link = HardLink | SoftLink | ExternalLink | UserLink
 # Groups of up to this number of members prefetch them together.
 _FEW = 1000
 
-# Limit of the attempts to open a file that somebody writes while it is opened.
+# Limit of the attempts to open a file that is being written.
 _ATTEMPTS = 100
 
 # Link types of `_core`.

@@ -497,7 +497,7 @@ _RELEASES = ("earliest", "v108", "v110", "v112", "v114", "v200")
 
 
 class PropDAID(PropInstanceID):
-    """Properties of access to a dataset; those of libhdf5's caches have no effect."""
+    """Properties of access to a dataset; settings of libhdf5's caches have no effect."""
 
     _class = "dataset access"
 
