@@ -79,7 +79,8 @@ fn state(word: Word) -> Option<State> {
     })
 }
 
-fn next(word: Word, state: State) -> Word {
+/// Returns the word of a slot after a change of its state.
+pub(super) fn next(word: Word, state: State) -> Word {
     (word & !0xff).wrapping_add(0x100) | state as u64
 }
 

@@ -85,6 +85,34 @@ pub(super) fn lock(file: &File, alone: bool) -> io::Result<bool> {
     }
 }
 
+/// An exclusive lock of a file that ends with this value, also if a child process that was forked
+/// meanwhile has the file open.
+#[derive(Debug)]
+pub(super) struct Lock(File);
+
+impl Lock {
+    /// Waits until no other process holds a lock of the file.
+    pub(super) fn wait(file: File) -> io::Result<Self> {
+        loop {
+            // SAFETY: no pointers.
+            if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) } == 0 {
+                return Ok(Self(file));
+            }
+            let error = io::Error::last_os_error();
+            if error.raw_os_error() != Some(libc::EINTR) {
+                return Err(error);
+            }
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // SAFETY: no pointers.
+        unsafe { libc::flock(self.0.as_raw_fd(), libc::LOCK_UN) };
+    }
+}
+
 /// Allocates memory for `length` bytes of a file, so that writes to a mapping cannot fail later.
 pub(super) fn reserve(file: &File, length: u64) -> io::Result<()> {
     let length = libc::off_t::try_from(length).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;

@@ -30,7 +30,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Folder of the pools.
 const BASE: &str = "/dev/shm";
@@ -118,6 +118,14 @@ fn pool_folder(name: &str) -> Result<PathBuf> {
     Ok(Path::new(BASE).join(format!("{PREFIX}{name}")))
 }
 
+/// Returns a path beside a pool's folder that no other process or thread uses.
+fn temporary_beside(folder: &Path) -> PathBuf {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let mut name = folder.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)));
+    folder.with_file_name(name)
+}
+
 fn check_name(name: &str) -> Result<()> {
     if name.is_empty() || name.len() > MAX_NAME_BYTES || name.contains('\0') {
         return Err(Error::invalid(format!(
@@ -156,7 +164,7 @@ impl Pool {
             None => None,
         };
         // Created under a temporary name, so that no process sees an incomplete pool.
-        let new = folder.with_extension(format!("{}.new", std::process::id()));
+        let new = temporary_beside(&folder);
         fs::DirBuilder::new().mode(0o700).create(&new).map_err(|error| failed("make", &new, &error))?;
         let made =
             Index::create(&new, options.quota.unwrap_or_else(|| half_of_memory(&new)), spill.as_deref());
@@ -208,7 +216,10 @@ impl Pool {
         if !folder.join(index::NAME).is_file() {
             return Err(Error::invalid("this is no pool").file(folder.display()));
         }
-        fs::remove_dir_all(&folder).map_err(|error| failed("remove", &folder, &error))
+        // Under another name, no process adds a segment to it meanwhile.
+        let removed = temporary_beside(&folder);
+        fs::rename(&folder, &removed).map_err(|error| failed("remove", &folder, &error))?;
+        fs::remove_dir_all(&removed).map_err(|error| failed("remove", &removed, &error))
     }
 
     /// Returns the names of this user's pools.
@@ -267,19 +278,23 @@ impl Pool {
     /// Io.
     pub fn delete(&self, name: &str) -> Result<bool> {
         check_name(name)?;
+        let names = self.lock_names()?;
         let mut found = false;
-        for (number, word) in self.0.index.sealed(name) {
-            if self.0.index.change(number, word, State::Deleted) {
-                found = true;
-                segment::reclaim(self, number)?;
-            }
-        }
+        // The file first: an object that is in memory, too, is then deleted as a whole.
         if let Some(file) = self.spilled(name) {
             match fs::remove_file(&file) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(failed("delete", &file, &error)),
                 Ok(()) => found = true,
             }
+        }
+        let deleted = self.0.index.sealed(name);
+        for (number, word) in &deleted {
+            found |= self.0.index.change(*number, *word, State::Deleted);
+        }
+        drop(names);
+        for (number, _) in deleted {
+            segment::reclaim(self, number)?;
         }
         Ok(found)
     }
@@ -329,6 +344,18 @@ impl Pool {
             stats.spilled_bytes = stats.spilled_bytes.saturating_add(length);
         }
         Ok(stats)
+    }
+
+    /// Waits for the lock of the objects' names, if objects are also in files: sealing, deleting and
+    /// spilling change both places. `None` without a folder for files.
+    fn lock_names(&self) -> Result<Option<memory::Lock>> {
+        if self.0.spill.is_none() {
+            return Ok(None);
+        }
+        let path = self.0.folder.join(index::NAME);
+        let named = |error: io::Error| failed("lock", &path, &error);
+        let file = open_file(&path, false).map_err(named)?;
+        memory::Lock::wait(file).map(Some).map_err(named)
     }
 
     /// Returns the file that an object is spilled to, if there is a folder for that.

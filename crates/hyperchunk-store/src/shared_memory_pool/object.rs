@@ -93,17 +93,21 @@ impl PoolWriter {
             let message = format!("the pool has an object {:?}: delete it first", self.name);
             Error::new(ErrorKind::Io, message)
         };
+        let _names = self.pool.lock_names()?;
         if !index.sealed(&self.name).is_empty()
             || self.pool.spilled(&self.name).is_some_and(|file| file.exists())
         {
             return Err(exists());
         }
+        let changed =
+            || Error::corrupt("the index of the pool was changed under an object that is being made");
+        if index.word(number).1 != word {
+            return Err(changed());
+        }
         index.describe(number, &self.name, length);
         index.touch(number, self.pool.tick());
         if !index.change(number, word, State::Sealed) {
-            return Err(Error::corrupt(
-                "the index of the pool was changed under an object that is being made",
-            ));
+            return Err(changed());
         }
         // Of two that are sealed concurrently, the first one in the index counts.
         let sealed = index.sealed(&self.name);
@@ -225,9 +229,10 @@ pub(super) fn read_head(file: &mut File) -> io::Result<Option<(String, u64)>> {
     Ok(String::from_utf8(head[24..24 + name].to_vec()).ok().map(|name| (name, length)))
 }
 
-/// Writes an object to a file; the caller holds its lock.
-pub(super) fn spill(pool: &Pool, number: usize) -> Result<()> {
-    let Some((name, length)) = pool.0.index.entry(number) else { return Ok(()) };
+/// Moves an object to a file; the caller holds its lock. Returns false if it was deleted meanwhile.
+pub(super) fn spill(pool: &Pool, number: usize, word: Word) -> Result<bool> {
+    let index = &pool.0.index;
+    let Some((name, length)) = index.entry(number) else { return Ok(false) };
     let Some(path) = pool.spilled(&name) else { return Err(Error::invalid("no folder to spill to")) };
     let segment = segment_path(pool, number);
     let mut to = Output::create(&path, true)?;
@@ -246,5 +251,11 @@ pub(super) fn spill(pool: &Pool, number: usize) -> Result<()> {
         Ok(())
     })();
     written.map_err(|error| failed("spill to", &path, &error))?;
-    to.finish()
+    let _names = pool.lock_names()?;
+    if index.word(number).1 != word {
+        return Ok(false);
+    }
+    // It is in the file before it leaves memory, so that it is always available.
+    to.finish()?;
+    Ok(index.change(number, word, State::Deleted))
 }

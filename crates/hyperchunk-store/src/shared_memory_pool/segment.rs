@@ -1,10 +1,11 @@
 //! Segments of a pool: allocation, reuse, spilling.
 
-use super::index::{State, Word};
+use super::index::{State, Word, next};
 use super::{MAX_SEGMENT_LOG2, MIN_SEGMENT_LOG2, Pool, failed, memory, object, open_file};
 use hyperchunk::{Error, ErrorKind, Result};
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 /// Maximum number of attempts to allocate a segment when other processes interfere.
@@ -27,12 +28,18 @@ pub(super) fn segment_path(pool: &Pool, number: usize) -> PathBuf {
 /// is no segment.
 fn lock_exclusive(pool: &Pool, number: usize) -> Result<Option<File>> {
     let path = segment_path(pool, number);
-    let named = |error: io::Error| failed("lock", &path, &error);
     match open_file(&path, false) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(failed("open", &path, &error)),
-        Ok(file) => Ok(memory::lock(&file, true).map_err(named)?.then_some(file)),
+        Ok(file) => lock_linked(file).map_err(|error| failed("lock", &path, &error)),
     }
+}
+
+/// Takes the exclusive lock of an open segment; `None` if another process holds a lock, or deleted
+/// the file after it was opened: the lock of a deleted file gives no right to the slot.
+fn lock_linked(file: File) -> io::Result<Option<File>> {
+    let owned = memory::lock(&file, true)? && file.metadata()?.nlink() > 0;
+    Ok(owned.then_some(file))
 }
 
 /// Allocates a segment of at least `size` bytes: a free one, or a new one if the quota allows it.
@@ -77,18 +84,15 @@ pub(super) fn take(pool: &Pool, size: u64) -> Result<OwnedSegment> {
         if !index.change(number, word, State::Creating) {
             continue;
         }
-        let word = index.word(number).1;
-        match create_segment(pool, number, order) {
-            Ok(Some(file)) => return Ok(OwnedSegment { number, word, file, order }),
-            // Another process took the slot for a leftover of a dead process.
-            Ok(None) => {}
-            Err(error) => {
-                index.set_order(number, 0);
-                drop(fs::remove_file(segment_path(pool, number)));
-                index.change(number, word, State::Empty);
-                return Err(error);
-            }
+        let word = next(word, State::Creating);
+        let created = create_segment(pool, number, word, order);
+        if let Ok(Some(file)) = created {
+            return Ok(OwnedSegment { number, word, file, order });
         }
+        // Without effect if another process took the slot for a leftover of a dead process.
+        index.change(number, word, State::Empty);
+        created?;
+        std::thread::yield_now();
     }
     Err(Error::new(ErrorKind::Io, "others took every segment faster than this process"))
 }
@@ -101,7 +105,7 @@ fn recycle(pool: &Pool, number: usize, word: Word, order: u32) -> Result<Option<
     if !index.change(number, word, State::Creating) {
         return Ok(None);
     }
-    let word = index.word(number).1;
+    let word = next(word, State::Creating);
     let size = file.metadata().map_or(0, |metadata| metadata.len());
     if size != 1 << order {
         // The size is wrong, so the file was tampered with.
@@ -113,22 +117,49 @@ fn recycle(pool: &Pool, number: usize, word: Word, order: u32) -> Result<Option<
     Ok(Some(OwnedSegment { number, word, file, order }))
 }
 
-/// Creates the file of a segment, locked; `None` if another process locked it first.
-fn create_segment(pool: &Pool, number: usize, order: u32) -> Result<Option<File>> {
+/// Creates the file of a segment, locked, for a slot in state `word`; `None` if another process
+/// locked it first.
+fn create_segment(pool: &Pool, number: usize, word: Word, order: u32) -> Result<Option<File>> {
     let path = segment_path(pool, number);
-    // A leftover of a process that was killed at this point.
-    drop(fs::remove_file(&path));
-    let file = open_file(&path, true).map_err(|error| failed("make", &path, &error))?;
-    if !memory::lock(&file, true).map_err(|error| failed("lock", &path, &error))? {
+    if let Some(_leftover) = lock_exclusive(pool, number)? {
+        // Of a process that was killed at this point.
+        if pool.0.index.word(number).1 != word {
+            return Ok(None);
+        }
+        drop(fs::remove_file(&path));
+    }
+    match open_file(&path, true) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(None),
+        Err(error) => Err(failed("make", &path, &error)),
+        Ok(file) => claim(pool, number, word, order, file),
+    }
+}
+
+/// Locks the new file of a segment and reserves its memory. Until it is locked, another process may
+/// take it for a leftover, delete it and release the slot.
+pub(super) fn claim(pool: &Pool, number: usize, word: Word, order: u32, file: File) -> Result<Option<File>> {
+    let path = segment_path(pool, number);
+    let Some(file) = lock_linked(file).map_err(|error| failed("lock", &path, &error))? else {
+        return Ok(None);
+    };
+    let index = &pool.0.index;
+    if index.word(number).1 != word {
         return Ok(None);
     }
-    pool.0.index.set_order(number, order);
-    memory::reserve(&file, 1 << order).map_err(|error| match error.raw_os_error() {
-        Some(libc::ENOSPC) => {
-            Error::limit(format!("there is no memory for a segment of {} bytes: delete objects, or make the pool with a smaller quota and a folder to spill to", 1_u64 << order))
-        }
-        _ => failed("make", &path, &error),
-    })?;
+    index.set_order(number, order);
+    if let Err(error) = memory::reserve(&file, 1 << order) {
+        // While the lock is held, so that no other process has the slot.
+        index.set_order(number, 0);
+        drop(fs::remove_file(&path));
+        index.change(number, word, State::Empty);
+        return Err(match error.raw_os_error() {
+            Some(libc::ENOSPC) => Error::limit(format!(
+                "there is no memory for a segment of {} bytes: delete objects, or make the pool with a smaller quota and a folder to spill to",
+                1_u64 << order
+            )),
+            _ => failed("make", &path, &error),
+        });
+    }
     Ok(Some(file))
 }
 
@@ -177,7 +208,7 @@ fn make_room(pool: &Pool, mut needed: u64) -> Result<()> {
         if !index.change(number, word, State::Creating) {
             return Ok(false);
         }
-        let word = index.word(number).1;
+        let word = next(word, State::Creating);
         let order = index.order(number).unwrap_or(0);
         index.set_order(number, 0);
         drop(fs::remove_file(segment_path(pool, number)));
@@ -207,13 +238,10 @@ fn make_room(pool: &Pool, mut needed: u64) -> Result<()> {
         if index.word(number).1 != word {
             continue;
         }
-        // Written to the file before it leaves memory, so that it is always available.
-        object::spill(pool, number)?;
-        if !index.change(number, word, State::Deleted) {
+        if !object::spill(pool, number, word)? {
             continue;
         }
-        let word = index.word(number).1;
-        index.change(number, word, State::Free);
+        index.change(number, next(word, State::Deleted), State::Free);
         drop(file);
         if freed(number)? {
             return Ok(());

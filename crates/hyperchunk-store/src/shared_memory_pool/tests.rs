@@ -165,6 +165,117 @@ fn many_threads_make_read_and_delete() {
 }
 
 #[test]
+fn a_new_segment_that_was_taken_for_a_leftover_is_given_up() {
+    let own = TestPool::small();
+    let pool = &own.0;
+    let index = &pool.0.index;
+    let empty = index.word(0).1;
+    assert!(index.change(0, empty, State::Creating));
+    let word = index.word(0).1;
+    // The process stops between making the file and locking it; another one sweeps.
+    let file = open_file(&segment::segment_path(pool, 0), true).unwrap();
+    segment::sweep(pool).unwrap();
+    assert_eq!(index.word(0).0, State::Empty);
+    pool.put("a", &[1; 100]).unwrap();
+    assert!(segment::claim(pool, 0, word, 17, file).unwrap().is_none());
+    assert_eq!(index.order(0), Some(16));
+    assert_eq!(&*pool.get("a").unwrap(), &[1; 100]);
+}
+
+#[test]
+fn an_object_that_is_deleted_while_it_goes_to_a_file_stays_deleted() {
+    let folder = std::env::temp_dir().join(format!("hyperchunk-pool-deleted-{}", std::process::id()));
+    let own = TestPool::new(&PoolOptions { quota: Some(1 << 20), spill: Some(folder.clone()) });
+    own.0.put("a", b"old").unwrap();
+    let (number, word) = own.0.0.index.sealed("a")[0];
+    own.0.delete("a").unwrap();
+    assert!(!object::spill(&own.0, number, word).unwrap());
+    own.0.put("a", b"new").unwrap();
+    assert!(!object::spill(&own.0, number, word).unwrap());
+    assert_eq!(&*own.0.get("a").unwrap(), b"new");
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn a_pool_is_removed_while_others_fill_it() {
+    for _ in 0..20 {
+        let own = TestPool::small();
+        std::thread::scope(|scope| {
+            let busy = Pool::open(&own.1).unwrap();
+            let (started, ready) = std::sync::mpsc::channel();
+            scope.spawn(move || {
+                for number in 0_u32.. {
+                    let put = busy.put(&number.to_string(), &[7; 1000]);
+                    if put.is_err() || !busy.delete(&number.to_string()).is_ok_and(|found| found) {
+                        break;
+                    }
+                    started.send(()).unwrap_or_default();
+                }
+            });
+            ready.recv().unwrap();
+            Pool::remove(&own.1).unwrap();
+        });
+        assert!(Pool::open(&own.1).is_err());
+    }
+}
+
+/// Numbers of a linear congruential generator.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (self.0 >> 33) % limit
+    }
+}
+
+#[test]
+fn segments_that_come_and_go_never_hold_two_objects() {
+    let folder = std::env::temp_dir().join(format!("hyperchunk-pool-churn-{}", std::process::id()));
+    for spill in [None, Some(folder.clone())] {
+        // Room for a few objects of differing sizes, so that segments are removed all the time.
+        let own = TestPool::new(&PoolOptions { quota: Some(1 << 19), spill });
+        let end = std::time::Instant::now() + std::time::Duration::from_secs(2);
+        std::thread::scope(|scope| {
+            for thread in 0..8_u64 {
+                let (pool, mut random) = (Pool::open(&own.1).unwrap(), Random(thread + 1));
+                scope.spawn(move || {
+                    while std::time::Instant::now() < end {
+                        let name = format!("{}", random.below(6));
+                        match random.below(4) {
+                            0 | 1 => {
+                                let size = 1 + random.below(200_000);
+                                let writer = pool.begin(&name, size);
+                                if let Ok(mut writer) = writer {
+                                    // Every byte says whose object it is, and how large.
+                                    let value = (size % 251) as u8;
+                                    writer.memory()[..size as usize].fill(value);
+                                    if let Err(error) = writer.seal(size) {
+                                        assert_ne!(error.kind(), ErrorKind::Corrupt, "{error}");
+                                    }
+                                }
+                            }
+                            2 => drop(pool.delete(&name)),
+                            _ => {
+                                if let Ok(found) = pool.get(&name) {
+                                    let value = (found.len() % 251) as u8;
+                                    assert!(found.iter().all(|byte| *byte == value), "another object's");
+                                }
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        let stats = own.0.stats().unwrap();
+        assert_eq!((stats.unsealed, stats.deleted), (0, 0), "{stats:?}");
+        assert!(stats.memory <= (1 << 19) + 8 * (1 << 18), "{stats:?}");
+    }
+    drop(fs::remove_dir_all(folder));
+}
+
+#[test]
 fn a_garbled_index_does_no_harm() {
     let own = TestPool::small();
     for number in 0..5 {
