@@ -20,11 +20,18 @@ from hyperchunk.exceptions import LimitError, ObjectNotFoundError
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pools are on Linux only")
 
 
+#: Processes of the current test, which also end when it fails.
+STARTED: list[subprocess.Popen[str]] = []
+
+
 @pytest.fixture
 def name() -> Iterator[str]:
     """Name of a pool for this test."""
     made = f"pytest-{os.getpid()}-{time.monotonic_ns()}"
     yield made
+    while STARTED:
+        with STARTED.pop() as process:
+            process.kill()
     if made in pool.pools():
         pool.remove(made)
 
@@ -45,7 +52,8 @@ def start(code: str, *words: object) -> subprocess.Popen[str]:
         "-c",
         f"{IMPORTS}\n{code}",
     ]
-    return subprocess.Popen([*command, *map(str, words)], stdout=subprocess.PIPE, text=True, env=env)
+    STARTED.append(subprocess.Popen([*command, *map(str, words)], stdout=subprocess.PIPE, text=True, env=env))
+    return STARTED[-1]
 
 
 def line(process: subprocess.Popen[str]) -> str:
@@ -58,7 +66,7 @@ def kill(process: subprocess.Popen[str]) -> str:
     """Kills it; returns its output."""
     process.send_signal(signal.SIGKILL)
     said, _ = process.communicate()
-    assert process.returncode == -signal.SIGKILL
+    assert process.returncode == -signal.SIGKILL, said
     return said
 
 
