@@ -204,6 +204,10 @@ impl Journal {
             _ => refused(error),
         })?;
         journal.try_lock().map_err(|_| busy(&path))?;
+        // Until then, a `recover` may take it for an abandoned one, and delete it.
+        if !folder.is_at(&name, &journal) {
+            return Err(busy(&path));
+        }
         if let Err(error) = journal.write_all(MAGIC) {
             // Useless without its signature.
             drop(folder.remove(&name));
@@ -339,6 +343,10 @@ impl AbandonedJournal {
         let metadata = journal.metadata().map_err(refused)?;
         check_made_by(&folder, file, &path, &metadata)?;
         journal.try_lock().map_err(|_| busy(&path))?;
+        // Its writer may have ended since it was opened.
+        if !folder.is_at(&name, &journal) {
+            return Err(busy(&path));
+        }
         Ok(Self { file: journal, folder, path })
     }
 

@@ -42,10 +42,16 @@ impl LocalJournal {
         if self.open.is_none() {
             let refused = |error: io::Error| cannot("create", &self.path, &error);
             let (folder, name) = Folder::of(&self.path).map_err(refused)?;
-            let file = folder.create(&name, 0, 0o600).map_err(refused)?;
-            admit_readers(&file, &self.of);
-            // Tells others that its editor lives, also where files are not locked.
-            drop(file.try_lock());
+            let file = loop {
+                let file = folder.create(&name, 0, 0o600).map_err(refused)?;
+                admit_readers(&file, &self.of);
+                // Tells others that its editor lives, also where files are not locked.
+                drop(file.try_lock());
+                // Until then, another program may take it for an abandoned one, and delete it.
+                if folder.is_at(&name, &file) {
+                    break file;
+                }
+            };
             if self.sync != Sync::Never {
                 folder.sync();
             }
@@ -238,6 +244,11 @@ fn attempt(file: &Path) -> Result<Settled> {
             return Ok(Settled::Waits(journal, path, error));
         }
     };
+    // Now that no other program edits the file: its editor may have ended, and another one committed, since the
+    // journal was opened.
+    if !folder.is_at(&name, &journal) {
+        return Ok(Settled::Nothing);
+    }
     if let Some(left) = LeftRedo::read(&found, metadata.len())? {
         use super::super::sink::Sink as _;
         left.apply(&sink, sink.length()?)?;
