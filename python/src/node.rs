@@ -267,7 +267,8 @@ impl Node {
     }
 
     /// Sets an attribute: `shape` is None for a null dataspace; `data` are the elements as stored.
-    #[pyo3(signature = (name, datatype, shape, data, *, utf8, committed=None))]
+    /// With `last`, it becomes the last in the order of creation, also if one of its name exists.
+    #[pyo3(signature = (name, datatype, shape, data, *, utf8, committed=None, last=false))]
     #[expect(clippy::too_many_arguments, reason = "what an attribute is made of")]
     fn set_attribute(
         &self,
@@ -278,6 +279,7 @@ impl Node {
         data: &[u8],
         utf8: bool,
         committed: Option<&Self>,
+        last: bool,
     ) -> PyResult<()> {
         self.run(py, |file, id| {
             let committed = committed.map(|node| node.file.address(node.id)).transpose()?;
@@ -290,9 +292,14 @@ impl Node {
                 data: data.to_vec(),
                 creation_order: None,
             };
-            file.set_attribute(id, attribute)
+            if last { file.replace_attribute(id, attribute) } else { file.set_attribute(id, attribute) }
         })?;
         warn(py, &self.file)
+    }
+
+    /// Renames an attribute.
+    fn rename_attribute(&self, py: Python<'_>, name: &[u8], new: &[u8]) -> PyResult<()> {
+        self.run(py, |file, id| file.rename_attribute(id, name, new.into()))
     }
 
     /// Removes an attribute.

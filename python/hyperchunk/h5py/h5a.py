@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hyperchunk import _core, dtypes, values
-from hyperchunk.exceptions import UnsupportedError
 from hyperchunk.h5py import h5t
 from hyperchunk.h5py._objects import ObjectID, missing
 from hyperchunk.h5py._types import in_file, plain_memory
@@ -169,13 +168,11 @@ def exists(loc: Any, name: bytes, *, obj_name: bytes = b".", lapl: object = None
 def rename(loc: Any, name: bytes, new_name: bytes, *, obj_name: bytes = b".", lapl: object = None) -> None:
     """Renames an attribute."""
     loc = _target(loc, obj_name)
-    datatype, shape, stored = AttrID(loc, name)._stored
     if exists(loc, new_name):
         raise RuntimeError(f"Can't rename attribute (attribute {new_name!r} already exists)")
-    if datatype.description[0] in ("vlen", "vlen-string"):
-        raise UnsupportedError("h5a.rename: an attribute of variable-length elements cannot be renamed")
-    loc._hc._node.set_attribute(new_name, datatype, shape, bytes(stored), utf8=not new_name.isascii())
-    loc._hc._node.delete_attribute(name)
+    if not exists(loc, name):
+        raise KeyError(f"Can't rename attribute (can't locate attribute: {name!r})")
+    loc._hc._node.rename_attribute(name, new_name)
 
 
 def delete(loc: Any, name: bytes | None = None, index: int = -1, *, obj_name: bytes = b".", **_: object) -> None:

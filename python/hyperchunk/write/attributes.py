@@ -50,7 +50,8 @@ class WritableAttributes(MutableNames, AttributeManager):
         shape: ShapeLike | None = None,
         dtype: DtypeOrDatatype | None = None,
     ) -> None:
-        """Sets an attribute, replacing an existing one; `shape` and `dtype` override the ones of `data`.
+        """Sets an attribute; `shape` and `dtype` override the ones of `data`. One of the same name is replaced by it,
+        and is then the last in the order of creation, as with h5py; :meth:`modify` keeps its place.
 
         Args:
             name: Name of the attribute.
@@ -84,7 +85,8 @@ class WritableAttributes(MutableNames, AttributeManager):
         raw, as_utf8 = encode(name), not encode(name).isascii()
         if isinstance(data, Empty):
             description = description or datatypes.stored(wanted or data.dtype)
-            self._node.set_attribute(raw, _core.Datatype(description), None, b"", utf8=as_utf8, committed=committed)
+            empty = _core.Datatype(description)
+            self._node.set_attribute(raw, empty, None, b"", utf8=as_utf8, committed=committed, last=True)
             return
         array = elements.as_new(data, wanted)
         if description is None:
@@ -97,7 +99,7 @@ class WritableAttributes(MutableNames, AttributeManager):
                 raise ValueError("Shape of new attribute conflicts with shape of data")
         stored = elements.stored_bytes(found, description)
         self._node.set_attribute(
-            raw, _core.Datatype(description), list(extent), stored, utf8=as_utf8, committed=committed
+            raw, _core.Datatype(description), list(extent), stored, utf8=as_utf8, committed=committed, last=True
         )
 
     def modify(self, name: str | bytes, value: object) -> None:

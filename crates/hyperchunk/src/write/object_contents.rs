@@ -6,7 +6,7 @@ use super::tree::{NewLink, NodeId, NodeKind, Tree};
 use super::writer::{Undo, Writer, on_node};
 use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::encode;
-use hyperchunk_format::model::{Attribute, Name, ObjectKind};
+use hyperchunk_format::model::{Attribute, CharacterSet, Name, ObjectKind};
 
 impl Writer {
     /// Returns the kind of an object.
@@ -125,7 +125,8 @@ impl Writer {
         })
     }
 
-    /// Sets an attribute; one of the same name is replaced. `creation_order` is ignored.
+    /// Sets an attribute; one of the same name is replaced, and keeps its place in the order of creation.
+    /// `creation_order` is ignored.
     ///
     /// # Errors
     /// Invalid if it has no name, or its data do not have the size of its type and extent.
@@ -151,6 +152,34 @@ impl Writer {
     /// # Ok::<(), hyperchunk::Error>(())
     /// ```
     pub fn set_attribute(&self, object: NodeId, attribute: Attribute) -> Result<()> {
+        self.put_attribute(object, attribute, false)
+    }
+
+    /// Sets an attribute; one of the same name is deleted, so that the new one is the last in the order of creation, as
+    /// if it had been deleted and created by libhdf5. It keeps its place once the object's numbers of that order are
+    /// used up.
+    ///
+    /// # Errors
+    /// As [`Writer::set_attribute`].
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::write::{CreateOptions, NodeId, Writer};
+    ///
+    /// let path = std::env::temp_dir().join("hyperchunk-replace.h5");
+    /// std::fs::copy("examples/scene.h5", &path).unwrap();
+    /// let file = Writer::edit(&path, &CreateOptions::default())?;
+    /// let title = file.attribute(NodeId::ROOT, b"title")?.unwrap();
+    /// file.replace_attribute(NodeId::ROOT, title)?;
+    /// file.close()?;
+    /// # std::fs::remove_file(&path).unwrap();
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
+    pub fn replace_attribute(&self, object: NodeId, attribute: Attribute) -> Result<()> {
+        self.put_attribute(object, attribute, true)
+    }
+
+    fn put_attribute(&self, object: NodeId, attribute: Attribute, last: bool) -> Result<()> {
         self.load_for_change(object)?;
         self.load_attributes(object)?;
         self.load_replaced_type(object, attribute.name.as_bytes(), attribute.committed)?;
@@ -166,8 +195,17 @@ impl Writer {
             let name = attribute.name.clone();
             let node = tree.node(object)?;
             let (old, next) = (node.attributes.get(&name).cloned(), node.next_attribute);
-            message_limits::attribute_order(node, old.is_some())?;
-            tree.set_attribute(object, attribute.clone())?;
+            let full = message_limits::attribute_order(node, false);
+            if old.is_none() {
+                full?;
+            } else if last && full.is_ok() {
+                tree.node_mut(object)?.attributes.remove(&name);
+                done.push(Entry::NoAttribute { object, name: name.clone() });
+            }
+            if let Err(error) = tree.set_attribute(object, attribute.clone()) {
+                tree.node_mut(object)?.attributes.extend(old.map(|old| (name, old)));
+                return Err(error);
+            }
             tree.use_datatype(attribute.committed.filter(|_| self.0.edit.is_some()));
             done.push(Entry::Attribute { object, attribute });
             let undo = on_node(object, move |node| {
@@ -212,6 +250,57 @@ impl Writer {
                 removed.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("no attribute {name}")))?;
             done.push(Entry::NoAttribute { object, name: name.clone() });
             Ok(((), on_node(object, move |node| drop(node.attributes.insert(name, removed)))))
+        })
+    }
+
+    /// Renames an attribute, which keeps its place in the order of creation.
+    ///
+    /// # Errors
+    /// NotFound if it does not exist; Exists if there is one of the new name; Invalid for an invalid name.
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk::write::{CreateOptions, NodeId, Writer};
+    ///
+    /// let path = std::env::temp_dir().join("hyperchunk-rename.h5");
+    /// std::fs::copy("examples/scene.h5", &path).unwrap();
+    /// let file = Writer::edit(&path, &CreateOptions::default())?;
+    /// file.rename_attribute(NodeId::ROOT, b"title", "name".into())?;
+    /// assert!(file.attribute(NodeId::ROOT, b"name")?.is_some());
+    /// file.close()?;
+    /// # std::fs::remove_file(&path).unwrap();
+    /// # Ok::<(), hyperchunk::Error>(())
+    /// ```
+    pub fn rename_attribute(&self, object: NodeId, name: &[u8], new: Name) -> Result<()> {
+        self.load_for_change(object)?;
+        self.load_attributes(object)?;
+        self.change(|tree, done| {
+            let attributes = &mut tree.node_mut(object)?.attributes;
+            if attributes.contains_key(&new) {
+                return Err(Error::new(ErrorKind::Exists, format!("there is an attribute {new}")));
+            }
+            let name = Name::from(name);
+            let missing = || Error::new(ErrorKind::NotFound, format!("no attribute {name}"));
+            let old = attributes.remove(&name).ok_or_else(missing)?;
+            let order = old.creation_order;
+            let charset = if new.as_bytes().is_ascii() { old.charset } else { CharacterSet::Utf8 };
+            let renamed = Attribute { name: new.clone(), charset, ..old.clone() };
+            if let Err(error) = tree.set_attribute(object, renamed.clone()) {
+                tree.node_mut(object)?.attributes.insert(name, old);
+                return Err(error);
+            }
+            let node = tree.node_mut(object)?;
+            node.next_attribute = node.next_attribute.saturating_sub(1);
+            if let Some(attribute) = node.attributes.get_mut(&new) {
+                attribute.creation_order = order;
+            }
+            done.push(Entry::NoAttribute { object, name: name.clone() });
+            done.push(Entry::Attribute { object, attribute: renamed });
+            let undo = on_node(object, move |node| {
+                node.attributes.remove(&new);
+                node.attributes.insert(name, old);
+            });
+            Ok(((), undo))
         })
     }
 

@@ -318,6 +318,7 @@ impl Tree {
         Ok(())
     }
 
+    /// Sets an attribute; one of the same name keeps its place in the order of creation.
     pub(super) fn set_attribute(&mut self, id: NodeId, mut attribute: Attribute) -> Result<()> {
         if attribute.name.as_bytes().is_empty() {
             return Err(Error::invalid("an attribute without a name"));
@@ -334,7 +335,7 @@ impl Tree {
             Some(old) => old.creation_order,
             None => {
                 let order = node.next_attribute;
-                node.next_attribute += 1;
+                node.next_attribute = order.saturating_add(1);
                 Some(order)
             }
         };
