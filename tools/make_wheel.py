@@ -203,15 +203,16 @@ def try_all(wheel: Path, tests: bool) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("steps", nargs="*", choices=["build", "try", "twice", []], default=["build", "try"])
+    parser.add_argument("steps", nargs="*", choices=["build", "try", "twice"], help="by default build and try")
     parser.add_argument("--no-tests", action="store_true", help="with try: install and measure only")
     options = parser.parse_args()
-    if "build" in options.steps:
+    steps = options.steps or ["build", "try"]
+    if "build" in steps:
         inspect(build(ROOT, DIST, dict(os.environ)))
     wheel = only_wheel(DIST)
-    if "twice" in options.steps:
+    if "twice" in steps:
         twice(wheel)
-    if "try" in options.steps:
+    if "try" in steps:
         try_all(wheel, not options.no_tests)
 
 
