@@ -203,10 +203,12 @@ def try_all(wheel: Path, tests: bool) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("steps", nargs="*", choices=["build", "try", "twice"], help="by default build and try")
+    parser.add_argument("steps", nargs="*", metavar="STEP", help="build, try or twice; by default build and try")
     parser.add_argument("--no-tests", action="store_true", help="with try: install and measure only")
     options = parser.parse_args()
     steps = options.steps or ["build", "try"]
+    if unknown := set(steps) - {"build", "try", "twice"}:
+        parser.error(f"expected the steps build, try or twice, got {', '.join(sorted(unknown))}")
     if "build" in steps:
         inspect(build(ROOT, DIST, dict(os.environ)))
     wheel = only_wheel(DIST)
