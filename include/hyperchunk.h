@@ -165,6 +165,9 @@ int hc_class_of(hc_id object, const char *attribute);
 /* The hc_type that holds all values of these elements; 0 if none does. Those of an enumeration are numbers. */
 int hc_type_of(hc_id object, const char *attribute);
 
+/* The number of these elements: 1 of a scalar, 0 of a null dataspace, which both have no dimensions. */
+int64_t hc_element_count(hc_id object, const char *attribute);
+
 /* The size in bytes of one of these elements, with HC_STORED. */
 int64_t hc_element_size(hc_id object, const char *attribute);
 

@@ -42,6 +42,7 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "hc_class_of": (INT, [ID, TEXT]),
     "hc_type_of": (INT, [ID, TEXT]),
     "hc_element_size": (ID, [ID, TEXT]),
+    "hc_element_count": (ID, [ID, TEXT]),
     "hc_read": (INT, [ID, INT, EXTENTS, EXTENTS, EXTENTS, BUFFER]),
     "hc_read_many": (INT, [SIZE, BUFFER]),
     "hc_read_strings": (STRINGS, [ID, EXTENTS, EXTENTS, EXTENTS, ctypes.POINTER(SIZE)]),

@@ -314,6 +314,25 @@ pub unsafe extern "C" fn hc_element_size(object: i64, attribute: *const c_char) 
     guard(|| unsafe { with_datatype(object, attribute, size) })
 }
 
+/// Returns the number of elements of a dataset, or of an attribute.
+///
+/// # Safety
+/// `attribute` is NULL or a string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hc_element_count(object: i64, attribute: *const c_char) -> i64 {
+    guard(|| {
+        let object = Handle::to_read(object)?;
+        let elements = if attribute.is_null() {
+            object.dataset()?.dataspace().elements()
+        } else {
+            // SAFETY: the program's promise.
+            unsafe { crate::read_attributes::attribute(&object, attribute) }?.dataspace.elements()
+        };
+        let count = elements.and_then(|elements| i64::try_from(elements).ok());
+        count.ok_or_else(|| Error::limit("more than 2^63 elements"))
+    })
+}
+
 /// Reads elements.
 ///
 /// # Safety
