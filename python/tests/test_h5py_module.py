@@ -8,7 +8,10 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import h5py
+import hyperchunk.h5py
 import pytest
 
 FOLDER = Path(__file__).resolve().parent / "h5py_module"
@@ -204,3 +207,39 @@ with subprocess.Popen([sys.executable, "-c", follower], **pipes) as reader:
 file.close()
 """
     assert run("-c", code, folder=tmp_path).stdout == "3 3\n8 8\n21 21\n"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"libver": "v108"},
+        {"libver": "v110", "userblock_size": 512},
+        {"fs_strategy": "fsm", "fs_persist": True},
+        {"fs_strategy": "fsm", "fs_threshold": 10, "userblock_size": 512},
+        {"fs_strategy": "page", "fs_page_size": 8192, "fs_persist": True, "fs_threshold": 7},
+        {"fs_strategy": "page", "libver": "latest", "userblock_size": 8192},
+        {"fs_strategy": "aggregate"},
+        {"fs_strategy": "none"},
+    ],
+    ids=str,
+)
+def test_creation_properties_of_files(tmp_path: Path, options: dict[str, Any]) -> None:
+    def told(module: Any, path: Path, mode: str, **options: Any) -> list[Any]:
+        with module.File(path, mode, **options) as file:
+            found = file.id.get_create_plist()
+            space = (found.get_file_space_strategy(), found.get_file_space_page_size())
+            return [found.get_version(), *space, found.get_userblock()]
+
+    told(h5py, tmp_path / "a.h5", "w", **options)
+    for mode in ("r", "r+"):
+        assert told(hyperchunk.h5py, tmp_path / "a.h5", mode) == told(h5py, tmp_path / "a.h5", mode)
+    if options.get("fs_strategy") in (None, "page") and not options.get("fs_persist"):
+        # Over another file, whose properties are not the new one's. The oldest superblock is not written.
+        wanted = told(h5py, tmp_path / "a.h5", "r")
+        wanted[0] = wanted[0] if options else (2, 0, 0, 0)
+        with h5py.File(tmp_path / "b.h5", "w", fs_strategy="none"):
+            pass
+        assert told(hyperchunk.h5py, tmp_path / "b.h5", "w", **options) == wanted
+        for module in (h5py, hyperchunk.h5py):
+            assert told(module, tmp_path / "b.h5", "r") == wanted

@@ -36,6 +36,8 @@ class Session:
         self.created: dict[int, dict[str, Any]] = {}
         #: File-like object that is read, if it is one.
         self.source: Any = None
+        #: True if the file that is written existed before.
+        self.edits = False
         #: Settings by the names of h5py's options.
         self.settings: dict[str, Any] = {}
         #: Stores the bytes after each commit, for a file that is edited as a copy.
@@ -155,13 +157,16 @@ def is_fileobj(name: object) -> bool:
 
 def _plain(name: Any, key: object, mode: str, options: dict[str, Any]) -> Session:
     """Opens a file as Hyperchunk does."""
+    edits = mode == "r+" or (mode == "a" and isinstance(key, str) and Path(key).exists())
     try:
         native = File(name, mode, **options)
     except NotFoundError as error:
         raise _with_errno(error) from None
     shown = os.fsdecode(name) if isinstance(name, str | bytes | os.PathLike) else repr(name)
     driver = options.get("driver") or ("sec2" if isinstance(name, str) else "fileobj")
-    return Session(native, key, shown, driver=driver, writes=isinstance(native, WritableFile))
+    session = Session(native, key, shown, driver=driver, writes=isinstance(native, WritableFile))
+    session.edits = edits
+    return session
 
 
 def _with_errno(error: HyperchunkError) -> HyperchunkError:
@@ -232,6 +237,7 @@ def _edited(image: bytes, name: str, driver: str, options: dict[str, Any], store
         _remove(folder)
         raise
     session = Session(native, object(), name, driver=driver, writes=True)
+    session.edits = True
     weakref.finalize(session, _remove, folder)
     session.deliver = lambda: store(copy.read_bytes())
     return session

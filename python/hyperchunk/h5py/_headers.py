@@ -23,6 +23,9 @@ _HAS_ORDER, _HAS_PHASES, _HAS_TIMES = 4, 16, 32
 _SHARED = 2
 # Address of elements that have no place.
 _UNDEFINED = 2**64 - 1
+_STRATEGIES = range(4)
+# Strategies of files by HDF5 1.10.0, as today's with the flag for free space that is kept.
+_FIRST_STRATEGIES = {1: (0, True), 2: (0, False), 3: (2, False), 4: (3, False)}
 
 
 class Filter(NamedTuple):
@@ -50,6 +53,16 @@ class Header(NamedTuple):
     phases: tuple[int, int] = (8, 6)
     #: Address of the elements of a contiguous dataset, relative to the base of the file.
     data: int | None = None
+    #: Management of free space, in the superblock's extension: strategy, whether it is kept, smallest size, page size.
+    space: tuple[int, bool, int, int] | None = None
+
+
+class Superblock(NamedTuple):
+    """Properties of a file that its superblock holds."""
+
+    version: int
+    #: As in the extension's header; None for HDF5's defaults.
+    space: tuple[int, bool, int, int] | None = None
 
 
 def of(oid: Any) -> Header:
@@ -66,10 +79,33 @@ def of(oid: Any) -> Header:
         return _parse(read, hc._object.address, f"{hc.name}, file {session.name}")
 
 
+def superblock(session: Any) -> Superblock:
+    """Returns the properties of a file: of one that is edited, as of its last commit.
+
+    Raises:
+        UnsupportedError: The file exists already, and is not local.
+    """
+    if session.writes and not session.edits:
+        return Superblock(2 if session.native.libver[0] in ("earliest", "v108") else 3)
+    with _bytes_of(session) as read:
+        start = read(0, 48)
+        version = start[8] if start[:8] == b"\x89HDF\r\n\x1a\n" and len(start) == 48 else None
+        if version is None:
+            raise CorruptError(f"cannot read the superblock: expected HDF5's signature (file {session.name})")
+        if version < 2 or start[9] != 8:
+            return Superblock(version)
+        (address,) = struct.unpack_from("<Q", start, 20)
+        if address == _UNDEFINED:
+            return Superblock(version)
+        return Superblock(version, _parse(read, address, f"extension of the superblock, file {session.name}").space)
+
+
 @contextmanager
 def _bytes_of(session: Any) -> Iterator[Callable[[int, int], bytes]]:
     """Yields a function that reads bytes of a local file or a file-like object, at an address."""
-    base, path = session.opened.need().base, Path(session.opened.filename)
+    # `_core` counts from the first byte of a file that it writes.
+    base = session.native.userblock_size if session.writes else session.opened.need().base
+    path = Path(session.opened.filename)
     source = session.source
     if source is None and not path.is_file():
         raise UnsupportedError(f"the header of an object is read in local files only (file {session.name})")
@@ -184,8 +220,20 @@ def _message(kind: int, flags: int, body: bytes, found: dict[str, Any], blocks: 
         case 8 if body[0] < 3 and body[2] == 1:
             address = struct.unpack_from("<Q", body, 8)[0]
             found["data"] = None if address == _UNDEFINED else address
+        case 23:  # file space info
+            found["space"] = _space(body)
         case 11:  # filters
             found["filters"] = tuple(_filters(body))
+
+
+def _space(body: bytes) -> tuple[int, bool, int, int]:
+    first = body[:1] == b"\0"
+    if len(body) < (10 if first else 19) or body[1] not in (_FIRST_STRATEGIES if first else _STRATEGIES):
+        raise CorruptError(f"cannot read the management of free space: expected a strategy, got {body[:19].hex()}")
+    if first:
+        return *_FIRST_STRATEGIES[body[1]], struct.unpack_from("<Q", body, 2)[0], 4096
+    threshold, page = struct.unpack_from("<QQ", body, 3)
+    return body[1], bool(body[2]), threshold, page
 
 
 def _filters(body: bytes) -> Iterator[Filter]:

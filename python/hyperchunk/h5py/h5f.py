@@ -89,12 +89,21 @@ class FileID(h5g.GroupID):
 
     def get_create_plist(self) -> Any:
         """Returns the creation properties."""
-        from hyperchunk.h5py import _plists, h5p
+        from hyperchunk.h5py import _headers, _plists, h5p
 
         of_root = _plists.of_group(self)
         plist = h5p.PropFCID(of_root._values)
         plist.set_userblock(self._hc.userblock_size)
         settings = self._handle.session.settings
+        try:
+            found = _headers.superblock(self._handle.session)
+        except UnsupportedError:
+            found = None
+        if found is not None:
+            plist._values["version"] = (found.version, 0, 0, 0)
+            if found.space is not None:
+                plist.set_file_space_strategy(*found.space[:3])
+                plist.set_file_space_page_size(found.space[3])
         if "strategy" in settings:
             plist.set_file_space_strategy(*settings["strategy"])
         if "page" in settings:
