@@ -118,7 +118,8 @@ def run(suite: Suite, stock: bool, python: str, sources: Path, folder: Path) -> 
     """Returns the outcome of each test of a suite."""
     report = folder / f"{suite.name}-{'stock' if stock else 'ours'}.json"
     if not report.exists():
-        environment = os.environ | {"HYPERCHUNK_REPORT": str(report), "PYTHONPATH": str(HERE)}
+        places = os.pathsep.join(filter(None, (str(HERE), os.environ.get("PYTHONPATH"))))
+        environment = os.environ | {"HYPERCHUNK_REPORT": str(report), "PYTHONPATH": places}
         environment.pop("HYPERCHUNK_STOCK", None)
         if stock:
             environment["HYPERCHUNK_STOCK"] = "1"
