@@ -78,7 +78,9 @@ class AttributeManager(MappingHDF5[AttributeValue]):
         return default if found is None else _value(core, found)
 
     def _where(self) -> str:
-        return f"{printable(self._object.path or '?')}, file {printable(self._opened.filename)}"
+        # The search for a path takes the longer, the more objects a file that is being written has.
+        name = self._owner._name or self._object.path or "?"
+        return f"{printable(name)}, file {printable(self._opened.filename)}"
 
     def __iter__(self) -> Iterator[str]:
         self._opened.need()

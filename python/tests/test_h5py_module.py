@@ -243,3 +243,23 @@ def test_creation_properties_of_files(tmp_path: Path, options: dict[str, Any]) -
         assert told(hyperchunk.h5py, tmp_path / "b.h5", "w", **options) == wanted
         for module in (h5py, hyperchunk.h5py):
             assert told(module, tmp_path / "b.h5", "r") == wanted
+
+
+def test_missing_attribute_of_a_known_object(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No search for the object's path: anndata asks each new dataset for attributes that it does not have."""
+
+    class Without:
+        def attribute(self, _: bytes) -> None:
+            return None
+
+        def attribute_count(self) -> int:
+            return 0
+
+        def attribute_names(self) -> list[str]:
+            return []
+
+    with hyperchunk.File(tmp_path / "a.h5", "w") as file:
+        data = file.create_dataset("g/x", data=1)
+        monkeypatch.setattr(hyperchunk.attributes.AttributeManager, "_object", Without())
+        with pytest.raises(KeyError, match="object /g/x, file"):
+            data.attrs["none"]
