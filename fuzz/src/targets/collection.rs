@@ -1,7 +1,7 @@
 //! Collections: many files as one. No file that a collection names is opened.
 
 use super::sidecar::{HEAD, HEADER, WHOLE, copy, plain, seal};
-use hyperchunk::collection::{CollectOptions, Collection, Concat};
+use hyperchunk::collection::{CollectOptions, Collection, Concat, FileStatistics};
 use hyperchunk::{Limits, OpenOptions};
 use std::io::Read as _;
 use std::path::Path;
@@ -21,6 +21,8 @@ pub fn read(data: &[u8]) -> Option<Collection> {
         let rows = if variable.axis.is_some() { found.files().len() } else { 0 };
         assert_eq!(variable.lengths.len(), rows);
         assert!(variable.lengths.iter().try_fold(0_u64, |sum, length| sum.checked_add(*length)).is_some());
+        let statistics = variable.file_statistics(found.files().len()).expect("checked statistics");
+        assert!(statistics.is_none_or(|statistics| statistics.len() == found.files().len()));
         assert!(variable.units.keys().all(|file| *file < found.files().len() as u64));
     }
     for number in 0..found.files().len().min(16) {
@@ -46,7 +48,12 @@ pub fn input(file: &Path) -> Option<Vec<u8>> {
     let mut how = CollectOptions::default();
     how.concat = Some(Concat::FirstAxis);
     let names = vec![file.to_str()?.to_owned(); 2];
-    let built = Collection::collect(&names, &options, &how, &|_| ()).ok()?.encode().ok()?;
+    let mut built = Collection::collect(&names, &options, &how, &|_| ()).ok()?;
+    let statistics = [Some(FileStatistics { count: 3, nan: 1, bounds: Some((1, 9)) }), None];
+    if let Some(path) = built.variables().first().map(|variable| variable.path.clone()) {
+        built.set_statistics(&path, &statistics).ok()?;
+    }
+    let built = built.encode().ok()?;
     let length = u32::from_le_bytes(built.get(HEAD..WHOLE)?.try_into().ok()?) as usize;
     let (mut old, mut rest) = built.get(HEADER..)?.split_at_checked(length)?;
     let (mut head, mut stored) = (Vec::new(), Vec::new());

@@ -2,6 +2,7 @@
 
 use super::layout::{Concat, DatasetLayout, FileLayout, describe, dimension_length};
 use super::predicted::{PredictedSource, Prediction};
+use super::statistics::put_unknown;
 use super::{Collection, CollectionFile, CollectionVariable, SkippedFile};
 use crate::index::{Identity, Index, IndexOption, Tables};
 use crate::io::{self, Source};
@@ -196,6 +197,9 @@ impl Collection {
                 let length = dataset.map_or(0, |dataset| dimension_length(&member.layout, dataset, axis));
                 Arc::make_mut(&mut variable.lengths).push(length);
             }
+            if let Some(statistics) = &mut variable.statistics {
+                put_unknown(statistics);
+            }
             if let Some(values) = member.values.get(&variable.path)
                 && (variable.axis.is_some() || self.files.is_empty())
             {
@@ -220,6 +224,7 @@ fn variable(path: &[u8], dataset: &DatasetLayout, concat: &Concat) -> Result<Col
         lengths: Arc::default(),
         values: None,
         units: BTreeMap::new(),
+        statistics: None,
     })
 }
 

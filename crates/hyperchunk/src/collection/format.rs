@@ -1,16 +1,24 @@
 //! Format of a collection: a header, a directory of sections, and the indexes of the files.
 
+use super::statistics::check;
 use super::{Collection, CollectionFile, CollectionVariable, Concat, SkippedFile, Units};
 use crate::index::frame::{Frame, HEADER_BYTES, SectionLocation, pack, put_identity, take_identity};
 use crate::index::{put, take};
 use crate::{Error, Limits, Result};
 use bytes::Bytes;
 use hyperchunk_format::Cursor;
+use hyperchunk_format::model::Name;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 pub(super) const COLLECTION: Frame =
-    Frame { signature: b"\x89HCX\r\n\x1a\n", version: 1, name: "collection", one: "a collection" };
+    Frame { signature: b"\x89HCX\r\n\x1a\n", version: 2, oldest: 1, name: "collection", one: "a collection" };
+/// A collection without statistics, which readers of the first version know, too.
+const WITHOUT_STATISTICS: Frame = Frame { version: 1, ..COLLECTION };
+
+/// Bits of a variable: it has values; it has statistics.
+const HAS_VALUES: u64 = 1;
+const HAS_STATISTICS: u64 = 2;
 
 /// Maximum length in bytes of a file's version, and of a name or reason.
 const MAX_VERSION_BYTES: u64 = 4096;
@@ -50,6 +58,11 @@ pub(super) fn encode(collection: &Collection) -> Result<Vec<u8>> {
     for values in collection.variables.iter().filter_map(|variable| variable.values.as_ref()) {
         sections.push((pack(values, LEVEL)?, values.len()));
     }
+    let statistics = collection.variables.iter().filter_map(|variable| variable.statistics.as_ref());
+    let statistics: Vec<&Vec<u8>> = statistics.collect();
+    for section in &statistics {
+        sections.push((pack(section, LEVEL)?, section.len()));
+    }
     let mut head = Vec::new();
     match &collection.concat {
         Concat::FirstAxis => put(&mut head, 0),
@@ -64,7 +77,8 @@ pub(super) fn encode(collection: &Collection) -> Result<Vec<u8>> {
         put(&mut head, *length as u64);
     }
     let packed = sections.iter().map(|(packed, _)| &**packed);
-    COLLECTION.wrap(&head, packed.chain(collection.indexes.iter().map(|index| &**index)))
+    let frame = if statistics.is_empty() { WITHOUT_STATISTICS } else { COLLECTION };
+    frame.wrap(&head, packed.chain(collection.indexes.iter().map(|index| &**index)))
 }
 
 /// Encodes the files.
@@ -110,7 +124,8 @@ pub(super) fn variables(collection: &Collection) -> Vec<u8> {
         if variable.axis.is_some() {
             put(&mut bytes, shared.get(&Arc::as_ptr(&variable.lengths)).copied().unwrap_or(0));
         }
-        put(&mut bytes, u64::from(variable.values.is_some()));
+        let values = if variable.values.is_some() { HAS_VALUES } else { 0 };
+        put(&mut bytes, values | if variable.statistics.is_some() { HAS_STATISTICS } else { 0 });
         put(&mut bytes, variable.units.len() as u64);
         for (place, units) in &variable.units {
             put(&mut bytes, *place);
@@ -159,10 +174,19 @@ pub(super) fn parse(bytes: Bytes, limits: &Limits) -> Result<Collection> {
     let (files, variables) = (section()?, section()?);
     let mut collection = Collection::empty(concat, Vec::new());
     parse_files(&files, &bytes, at, &mut collection)?;
-    parse_variables(&variables, &mut collection)?;
+    let known = if Frame::version_of(&bytes) == 1 { HAS_VALUES } else { HAS_VALUES | HAS_STATISTICS };
+    parse_variables(&variables, known, &mut collection)?;
     for variable in &mut collection.variables {
         if variable.values.is_some() {
             variable.values = Some(section()?);
+        }
+    }
+    for variable in &mut collection.variables {
+        if variable.statistics.is_some() {
+            let statistics = section()?;
+            check(&statistics, collection.files.len())
+                .map_err(|error| error.object(Name::from(&*variable.path)))?;
+            variable.statistics = Some(statistics);
         }
     }
     match sections.next() {
@@ -196,7 +220,8 @@ fn parse_files(section: &[u8], whole: &Bytes, mut at: usize, collection: &mut Co
     }
 }
 
-fn parse_variables(section: &[u8], collection: &mut Collection) -> Result<()> {
+/// Parses the variables, each with some of the `known` bits.
+fn parse_variables(section: &[u8], known: u64, collection: &mut Collection) -> Result<()> {
     let mut cursor = Cursor::new(section, COLLECTION.name, 0);
     let files = collection.files.len();
     let count = take_count(&mut cursor)?;
@@ -223,7 +248,12 @@ fn parse_variables(section: &[u8], collection: &mut Collection) -> Result<()> {
             }
             None => Arc::default(),
         };
-        let values = (take(&mut cursor)? == 1).then(Vec::new);
+        let bits = take(&mut cursor)?;
+        if bits & !known != 0 {
+            return Err(cursor.error(format!("a variable with the bits {bits:#x}")));
+        }
+        let values = (bits & HAS_VALUES != 0).then(Vec::new);
+        let statistics = (bits & HAS_STATISTICS != 0).then(Vec::new);
         let mut units = BTreeMap::new();
         for _ in 0..take_count(&mut cursor)? {
             let place = take(&mut cursor)?;
@@ -237,7 +267,7 @@ fn parse_variables(section: &[u8], collection: &mut Collection) -> Result<()> {
             }
             units.insert(place, both);
         }
-        collection.variables.push(CollectionVariable { path, axis, lengths, values, units });
+        collection.variables.push(CollectionVariable { path, axis, lengths, values, units, statistics });
     }
     match cursor.left() {
         0 => Ok(()),

@@ -6,9 +6,11 @@ mod build;
 mod format;
 mod layout;
 mod predicted;
+mod statistics;
 
 pub use build::CollectOptions;
 pub use layout::Concat;
+pub use statistics::FileStatistics;
 
 use crate::index::{Identity, Index, IndexOption};
 use crate::io::{self, Remote};
@@ -76,6 +78,8 @@ pub struct CollectionVariable {
     pub values: Option<Vec<u8>>,
     /// Units and calendar of files in which they are not the first file's, by place of the file.
     pub units: BTreeMap<u64, Units>,
+    /// Encoded statistics of each file, if some were gathered ([`CollectionVariable::file_statistics`]).
+    statistics: Option<Vec<u8>>,
 }
 
 /// A file of a collection, with its index.

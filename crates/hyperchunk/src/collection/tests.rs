@@ -11,10 +11,11 @@ fn sample() -> Collection {
         lengths: Arc::new(lengths.to_vec()),
         values: values.map(<[u8]>::to_vec),
         units: BTreeMap::new(),
+        statistics: None,
     };
     let mut time = variable("/time", Some(0), &[2, 0, 300], Some(&[7; 302]));
     time.units.insert(1, [Some("days since 2000-01-01".into()), None]);
-    Collection {
+    let mut sample = Collection {
         concat: Concat::Dimension("time".into()),
         files: (0..3)
             .map(|number| CollectionFile {
@@ -29,7 +30,17 @@ fn sample() -> Collection {
         ],
         skipped: vec![SkippedFile { name: "bad.nc".into(), reason: "it is damaged".into() }],
         indexes: vec![Bytes::from_static(b"one"), Bytes::new(), Bytes::from_static(b"three")],
-    }
+    };
+    sample.set_statistics(b"/t", &statistics()).unwrap();
+    sample
+}
+
+fn statistics() -> [Option<FileStatistics>; 3] {
+    [
+        Some(FileStatistics { count: 300, nan: 20, bounds: Some((1.5_f64.to_bits(), 1e300_f64.to_bits())) }),
+        None,
+        Some(FileStatistics { count: 7, nan: 7, bounds: None }),
+    ]
 }
 
 /// Asserts that two collections are equal.
@@ -50,6 +61,34 @@ fn encoded_and_parsed() {
 }
 
 #[test]
+fn statistics_are_kept_in_the_second_version() {
+    let mut collection = sample();
+    let bytes = encode(&collection).unwrap();
+    assert_eq!(bytes[8], 2);
+    let found = parse(bytes.into(), &Limits::default()).unwrap();
+    assert_eq!(found.variable(b"/t").unwrap().file_statistics(3).unwrap().unwrap(), statistics());
+    assert_eq!(found.variable(b"/time").unwrap().file_statistics(3).unwrap(), None);
+    assert_eq!(found.paths_with_statistics(), [b"/t"]);
+    // Readers of the first version know all others.
+    collection.variables.iter_mut().for_each(|variable| variable.statistics = None);
+    let bytes = encode(&collection).unwrap();
+    assert_eq!(bytes[8], 1);
+    check_equal(&parse(bytes.into(), &Limits::default()).unwrap(), &collection);
+}
+
+#[test]
+fn inconsistent_statistics_are_refused() {
+    let mut collection = sample();
+    let some = |count, nan, bounds| [Some(FileStatistics { count, nan, bounds }); 3];
+    for wrong in [some(1, 2, None), some(2, 1, None), some(2, 2, Some((0, 0))), some(0, 0, Some((0, 0)))] {
+        assert!(collection.set_statistics(b"/t", &wrong).is_err(), "{wrong:?}");
+    }
+    assert!(collection.set_statistics(b"/t", &[None; 2]).is_err());
+    assert!(collection.set_statistics(b"/nothing", &[None; 3]).is_err());
+    assert!(collection.set_statistics(b"/t", &some(0, 0, None)).is_ok());
+}
+
+#[test]
 fn many_variables_share_their_extents() {
     // A hundred thousand variables of a thousand files: 800 MB, if each had a list of its own.
     let mut collection = sample();
@@ -63,6 +102,7 @@ fn many_variables_share_their_extents() {
             lengths: Arc::clone(&lengths),
             values: None,
             units: BTreeMap::new(),
+            statistics: None,
         })
         .collect();
     let found = parse(encode(&collection).unwrap().into(), &Limits::default()).unwrap();
@@ -82,6 +122,7 @@ fn sections_are_bounded_together() {
             lengths: Arc::default(),
             values: Some(values.clone()),
             units: BTreeMap::new(),
+            statistics: None,
         })
         .collect();
     let bytes = Bytes::from(encode(&collection).unwrap());
@@ -124,6 +165,7 @@ fn forged_collections_are_errors_or_whole() {
     collection.indexes = vec![Bytes::new(); 3];
     let [files, variables] = [format::files(&collection), format::variables(&collection)];
     let values = [vec![1, 2, 3], vec![7; 302]];
+    let kept = collection.variable(b"/t").unwrap().statistics.clone().unwrap();
     let mut dice = 1_u64;
     let mut roll = |sides: usize| {
         dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -131,8 +173,9 @@ fn forged_collections_are_errors_or_whole() {
     };
     let mut accepted = 0;
     for _ in 0..20_000 {
-        let mut sections = vec![files.clone(), variables.clone(), values[0].clone(), values[1].clone()];
-        let section = &mut sections[roll(2)];
+        let mut sections =
+            vec![files.clone(), variables.clone(), values[0].clone(), values[1].clone(), kept.clone()];
+        let section = &mut sections[[0, 1, 4][roll(3)]];
         for _ in 0..=roll(3) {
             let at = roll(section.len());
             match roll(3) {
@@ -142,12 +185,13 @@ fn forged_collections_are_errors_or_whole() {
             }
         }
         if roll(10) == 0 {
-            sections.truncate(roll(4));
+            sections.truncate(roll(5));
         }
         if let Ok(found) = parse(sealed(&[1, 4, b't', b'i', b'm', b'e'], &sections), &Limits::default()) {
             accepted += 1;
             for variable in &found.variables {
                 assert!(variable.axis.is_none() || variable.lengths.len() == found.files.len());
+                assert!(variable.file_statistics(found.files.len()).is_ok());
             }
             assert_eq!(found.indexes.len(), found.files.len());
             check_equal(&parse(encode(&found).unwrap().into(), &Limits::default()).unwrap(), &found);

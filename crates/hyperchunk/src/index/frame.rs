@@ -22,8 +22,10 @@ const FIRST_READ_BYTES: usize = 64 << 10;
 pub struct Frame {
     /// First bytes of a file.
     pub signature: &'static [u8; 8],
-    /// Version of the format.
+    /// Version of the format that is written.
     pub version: u16,
+    /// The oldest version that is read.
+    pub oldest: u16,
     /// Its name for messages: `index`.
     pub name: &'static str,
     /// Its name with the article, for messages: `an index`.
@@ -88,7 +90,7 @@ impl Frame {
         let mut cursor = Cursor::new(bytes, self.name, 0);
         cursor.skip(self.signature.len())?;
         let (version, flags) = (cursor.u16()?, cursor.u16()?);
-        if (version, flags) != (self.version, 0) {
+        if !(self.oldest..=self.version).contains(&version) || flags != 0 {
             let message =
                 format!("version {version} of the format, flags {flags:#06x}; {} is known", self.version);
             return Err(Error::unsupported(message).within(self.name));
@@ -102,6 +104,12 @@ impl Frame {
         let end = (HEADER_BYTES as u64).saturating_add(u64::from(length));
         let end = usize::try_from(end).ok().filter(|_| end <= whole);
         Ok((end.ok_or_else(|| cursor.error("a head beyond the end".into()))?, digest))
+    }
+
+    /// Returns the version of the format of a file whose header is checked.
+    #[must_use]
+    pub fn version_of(bytes: &[u8]) -> u16 {
+        bytes.get(8..10).and_then(|version| version.try_into().ok()).map_or(0, u16::from_le_bytes)
     }
 
     /// Returns the head of a file. The sections follow it.

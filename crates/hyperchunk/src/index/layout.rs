@@ -8,7 +8,7 @@ use hyperchunk_format::Cursor;
 use std::ops::Range;
 
 pub(super) const INDEX: Frame =
-    Frame { signature: b"\x89HCI\r\n\x1a\n", version: 1, name: "index", one: "an index" };
+    Frame { signature: b"\x89HCI\r\n\x1a\n", version: 1, oldest: 1, name: "index", one: "an index" };
 pub(super) const STRUCTURE: &str = "structure in an index";
 
 /// Maximum size in bytes of a chunk in a table: address, size, mask, and its place.

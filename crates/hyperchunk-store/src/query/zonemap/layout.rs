@@ -9,8 +9,13 @@ use hyperchunk::internal::frame::{
 use hyperchunk::{Error, Limits, Result};
 use hyperchunk_format::Cursor;
 
-pub(super) const ZONES: Frame =
-    Frame { signature: b"\x89HCZ\r\n\x1a\n", version: 1, name: "zones", one: "a file of statistics" };
+pub(super) const ZONES: Frame = Frame {
+    signature: b"\x89HCZ\r\n\x1a\n",
+    version: 1,
+    oldest: 1,
+    name: "zones",
+    one: "a file of statistics",
+};
 /// Maximum length in bytes of a file's identity, and of a path.
 const MAX_TEXT_BYTES: u64 = 1 << 16;
 /// Maximum number of dimensions of a dataspace.
