@@ -2,8 +2,9 @@
 
 use super::boxes::{elements, merged};
 use super::zone::{fill_may_match, requested_box, zone_map};
-use super::{Elements, Predicate, ZoneRequest};
+use super::{Elements, Predicate, Zone, ZoneMap, ZoneRequest, rows};
 use crate::{Extreme, Slab};
+use hyperchunk::model::Datatype;
 use hyperchunk::slabs::{Steps, slabs_of};
 use hyperchunk::{Dataset, Error, Result};
 use std::collections::HashSet;
@@ -54,8 +55,14 @@ pub struct Matches {
     bytes_scanned: u64,
 }
 
-/// See [`super::Queries::query`].
-pub(super) fn query(dataset: &Dataset, predicate: &Predicate, slab: Option<&Slab>) -> Result<Answer> {
+/// See [`super::Queries::query`] and [`super::Queries::query_all`]. Without statistics, all elements are one candidate
+/// box if `or_all` is true.
+pub(super) fn query(
+    dataset: &Dataset,
+    predicate: &Predicate,
+    slab: Option<&Slab>,
+    or_all: bool,
+) -> Result<Answer> {
     let numbers = Elements::from_datatype(dataset.datatype()).map_err(|error| dataset.name(error))?;
     let wanted = requested_box(dataset, slab)?;
     let size = numbers.size();
@@ -65,7 +72,13 @@ pub(super) fn query(dataset: &Dataset, predicate: &Predicate, slab: Option<&Slab
         bare: fill_may_match(dataset, numbers, predicate)?,
         limits: &dataset.object().file().options().limits,
     };
-    let zoned = zone_map(dataset, &ask)?;
+    let zoned = match or_all && !rows::has_statistics(dataset)? && !wanted.count.contains(&0) {
+        true => {
+            let zone = Zone { seen: vec![wanted.clone()], statistics: None, whole: false, origin: None };
+            ZoneMap { zones: vec![zone], bare: Vec::new(), bytes_scanned: 0, disjoint: true }
+        }
+        false => zone_map(dataset, &ask)?,
+    };
     let bytes = |boxes: &[Slab]| elements(boxes).saturating_mul(size as u64);
     let unknown = zoned.zones.iter().filter(|zone| zone.statistics.is_none());
     let unknown = unknown.fold(0, |sum: u64, zone| sum.saturating_add(bytes(&zone.seen)));
@@ -185,6 +198,20 @@ fn once(found: &MatchBatch, rank: usize, size: usize, seen: &mut HashSet<Vec<u64
 }
 
 impl Predicate {
+    /// Returns whether a value, in the representation of a datatype, matches.
+    ///
+    /// # Errors
+    /// Unsupported for datatypes that are not plain numbers; Invalid for bytes that are not one value.
+    pub fn matches_value(&self, datatype: &Datatype, value: &[u8]) -> Result<bool> {
+        let elements = Elements::from_datatype(datatype)?;
+        if value.len() != elements.size() {
+            return Err(Error::invalid(format!("{} bytes for a value of {}", value.len(), elements.size())));
+        }
+        let mut held = Vec::new();
+        self.test(&elements.values(value), &mut held);
+        Ok(held == [true])
+    }
+
     /// Finds the matching elements of a box.
     pub(crate) fn find(
         &self,

@@ -89,6 +89,15 @@ impl Elements {
         }
     }
 
+    /// Returns the number of the elements' kind that has these bits.
+    pub(crate) fn extreme(self, bits: u64) -> Extreme {
+        match self.machine {
+            Machine::F32 | Machine::F64 => Extreme::Float(f64::from_bits(bits)),
+            Machine::I8 | Machine::I16 | Machine::I32 | Machine::I64 => Extreme::Signed(bits.cast_signed()),
+            Machine::U8 | Machine::U16 | Machine::U32 | Machine::U64 => Extreme::Unsigned(bits),
+        }
+    }
+
     /// Computes statistics of whole elements.
     pub(crate) fn statistics(self, bytes: &[u8]) -> Statistics {
         let mut pass = Pass::new(false, Some(self.looks));

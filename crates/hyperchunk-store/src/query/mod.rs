@@ -6,6 +6,7 @@
 
 mod answer;
 pub(crate) mod boxes;
+pub mod collected;
 mod elements;
 mod judge;
 mod predicate;
@@ -35,6 +36,13 @@ pub trait Queries {
     /// Unsupported for elements that are not plain numbers, and if there are no statistics; Invalid
     /// for a box outside the extent; errors of reading statistics.
     fn query(&self, predicate: &Predicate, slab: Option<&Slab>) -> Result<Answer>;
+
+    /// As [`Queries::query`], but elements without statistics are a region that may match. Statistics of another
+    /// version of the file are not used.
+    ///
+    /// # Errors
+    /// As [`Queries::query`].
+    fn query_all(&self, predicate: &Predicate, slab: Option<&Slab>) -> Result<Answer>;
 
     /// Returns a reader of the values that match a predicate, given the answer to it.
     ///
@@ -74,7 +82,11 @@ pub trait Queries {
 
 impl Queries for Dataset {
     fn query(&self, predicate: &Predicate, slab: Option<&Slab>) -> Result<Answer> {
-        answer::query(self, predicate, slab)
+        answer::query(self, predicate, slab, false)
+    }
+
+    fn query_all(&self, predicate: &Predicate, slab: Option<&Slab>) -> Result<Answer> {
+        answer::query(self, predicate, slab, true)
     }
 
     fn matches(&self, predicate: &Predicate, answer: &Answer) -> Result<Matches> {

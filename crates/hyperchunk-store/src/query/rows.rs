@@ -45,7 +45,7 @@ impl Bounds {
     }
 
     /// Converts statistics of elements; `None` if they are inconsistent or describe other elements.
-    fn from_statistics(statistics: &Statistics, elements: Elements) -> Option<Self> {
+    pub(super) fn from_statistics(statistics: &Statistics, elements: Elements) -> Option<Self> {
         let Statistics { count, nan, min, max, .. } = *statistics;
         if count == 0 || nan > count || (nan > 0 && !elements.may_be_nan()) {
             return None;
@@ -110,6 +110,14 @@ pub(super) fn keeps_row_zones(dataset: &Dataset) -> Result<bool> {
         let parts = sharded.stored().map_or(&[][..], |(_, stored)| &stored.parts);
         let mut pages = parts.iter().flat_map(|part| &part.written.pages);
         return Ok(pages.any(|page| page.head.kind == PageKind::Zones));
+    }
+    has_statistics(dataset)
+}
+
+/// Returns whether there are statistics of a dataset: of its writers in a store, or beside its file and of its version.
+pub(super) fn has_statistics(dataset: &Dataset) -> Result<bool> {
+    if sharded(dataset).is_some() {
+        return Ok(true);
     }
     match Zonemap::find(dataset.object().file()) {
         Ok(found) => Ok(found.is_some_and(|map| map.has(dataset))),

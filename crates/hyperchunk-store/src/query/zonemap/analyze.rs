@@ -142,7 +142,7 @@ fn with_contents(source: &dyn Source, identity: Identity) -> Result<Identity> {
 }
 
 /// Checks that the values of a dataset are numbers, stored in the file itself.
-fn check_numeric(dataset: &Dataset) -> Result<()> {
+pub(in crate::query) fn check_numeric(dataset: &Dataset) -> Result<()> {
     Elements::from_datatype(dataset.datatype())?;
     let elsewhere = !dataset.external().is_empty() || matches!(dataset.layout(), Layout::Virtual { .. });
     let what = match () {

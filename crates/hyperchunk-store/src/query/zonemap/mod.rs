@@ -4,6 +4,7 @@
 mod analyze;
 mod layout;
 
+pub(super) use analyze::check_numeric;
 pub use analyze::{AnalyzeReport, analyze};
 
 use super::{Elements, Zone, ZoneMap, ZoneRequest};
