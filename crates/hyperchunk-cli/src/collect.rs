@@ -1,12 +1,15 @@
 //! `hyperchunk collect`.
 
+mod batches;
+
 use crate::Outcome;
 use crate::progress::{Counter, count};
 use crate::source::StoreOptions;
 use clap::{Args, ValueEnum};
 use hyperchunk::collection::{CollectOptions, Collection, Concat};
 use hyperchunk::output::{self, Kind};
-use hyperchunk::{Error, OpenOptions};
+use hyperchunk::{Error, ErrorKind, OpenOptions};
+use hyperchunk_store::query::collected;
 use hyperchunk_udf::escape::escape;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -28,6 +31,10 @@ pub(crate) struct Arguments {
     /// What to do with a file that cannot be read or has another layout than the first one.
     #[arg(long, value_enum, default_value_t = Mismatch::Error)]
     on_mismatch: Mismatch,
+    /// Keep the minimum, the maximum and the number of NaNs of a dataset in each file, which a query uses to leave out
+    /// files; its values are read once. May be given several times.
+    #[arg(long, value_name = "DATASET")]
+    statistics: Vec<String>,
     /// Add the files that the collection does not have yet. Its files are not read again.
     #[arg(long)]
     append: bool,
@@ -48,13 +55,15 @@ enum Mismatch {
 
 const HELP: &str = "\
 A collection keeps the structure of all files and the values of their coordinates, so that opening all of them takes
-a few requests. The files stay where they are. xarray opens it with engine=\"hyperchunk\", Python with
+a few requests. The files stay where they are. After each 1,000 files, the finished part is kept in
+NAME.partial.hcx, from which the same command goes on if it was interrupted. xarray opens it with engine=\"hyperchunk\", Python with
 hyperchunk.open_collection.
 
 Examples:
   hyperchunk collect granules/*.nc -o all.hcx
   hyperchunk collect s3://bucket/day1.nc s3://bucket/day2.nc -o days.hcx --concat time --anonymous
-  hyperchunk collect granules/*.nc -o all.hcx --append";
+  hyperchunk collect granules/*.nc -o all.hcx --append
+  hyperchunk collect ATL03*.h5 -o all.hcx --concat 0 --statistics /gt1l/heights/h_ph";
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     output::accept(&arguments.output, &[Kind::Collection])?;
@@ -76,7 +85,15 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
             counter.show(|| format!("{done} of {} files", names.len()));
         }
     };
-    let collection = match arguments.append {
+    let given = arguments.statistics.iter().map(|path| format!("/{}", path.trim_matches('/')).into_bytes());
+    let mut statistics: Vec<Vec<u8>> = given.collect();
+    let gathering = |done: usize, total: usize| {
+        if let Ok(counter) = counter.lock() {
+            counter.show(|| format!("statistics of {done} of {total} files"));
+        }
+    };
+    let partial = arguments.output.with_extension("partial.hcx");
+    let mut collection = match arguments.append {
         true => {
             let name = arguments.output.display().to_string();
             let mut collection = Collection::open_url(&name, &options)?;
@@ -85,13 +102,22 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
                 return Err(Error::invalid(message).into());
             }
             collection.append(&names, &options, &how, &progress)?;
+            statistics.extend(collection.paths_with_statistics());
             collection
         }
-        false => Collection::collect(&names, &options, &how, &progress)?,
+        false => batches::collect(&names, &options, &how, &statistics, &partial, &progress)?,
     };
+    statistics.sort_unstable();
+    statistics.dedup();
+    collected::gather(&mut collection, &statistics, &options, &gathering)?;
     drop(counter);
     let bytes = collection.encode_for(&arguments.output)?;
     output::write(&arguments.output, &bytes, arguments.overwrite || arguments.append)?;
+    if !arguments.append && partial.exists() {
+        std::fs::remove_file(&partial).map_err(|error| {
+            Error::new(ErrorKind::Io, format!("cannot delete {}: {error}", partial.display()))
+        })?;
+    }
     for skipped in collection.skipped() {
         crate::print_message(&format!("warning: left out {}: {}", skipped.name, skipped.reason));
     }
