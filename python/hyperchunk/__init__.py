@@ -48,7 +48,9 @@ if TYPE_CHECKING:
     from hyperchunk.arrow.dual import DualFile, DualOptions
     from hyperchunk.attributes import AttributeManager
     from hyperchunk.cloud import check, index
-    from hyperchunk.collection import Collection, CollectionDataset, open_collection
+    from hyperchunk.collection import Collection, open_collection
+    from hyperchunk.collection_dataset import CollectionDataset, FileStatistics
+    from hyperchunk.collection_queries import CollectionQuery, FileMatches
     from hyperchunk.dataset import Dataset
     from hyperchunk.datatype import Datatype
     from hyperchunk.dtypes import (
@@ -99,7 +101,9 @@ _HOMES = {
     "arrow": ("Table", "scan_hyperchunk"),
     "attributes": ("AttributeManager",),
     "cloud": ("check", "index"),
-    "collection": ("Collection", "CollectionDataset", "open_collection"),
+    "collection": ("Collection", "open_collection"),
+    "collection_dataset": ("CollectionDataset", "FileStatistics"),
+    "collection_queries": ("CollectionQuery", "FileMatches"),
     "dataset": ("Dataset",),
     "datatype": ("Datatype",),
     "dtypes": (
@@ -325,11 +329,14 @@ __all__ = [
     "AttributeReference",
     "Collection",
     "CollectionDataset",
+    "CollectionQuery",
     "Dataset",
     "Datatype",
     "Empty",
     "ExternalLink",
     "File",
+    "FileMatches",
+    "FileStatistics",
     "Group",
     "HLObject",
     "HardLink",

@@ -1,5 +1,5 @@
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self, final
 
@@ -21,6 +21,7 @@ __all__ = [
     "File",
     "FlatBuffer",
     "FreshStore",
+    "JoinedBatches",
     "Mapped",
     "Matches",
     "Node",
@@ -148,6 +149,21 @@ class Collection:
     def variables(
         self,
     ) -> list[tuple[bytes, int | None, bytes, bytes | None, dict[int, tuple[str | None, str | None]]]]: ...
+    def gather(self, paths: Sequence[bytes], *, progress: Callable[[int], object] | None) -> None: ...
+    def paths_with_statistics(self) -> list[bytes]: ...
+    def statistics(
+        self, path: bytes, like: Dataset
+    ) -> list[tuple[int, int, float | int | None, float | int | None] | None] | None: ...
+    def may_match(
+        self, path: bytes, like: Dataset, predicate: str, files: Sequence[tuple[int, int]]
+    ) -> list[bool] | None: ...
+    def zones(
+        self,
+        ends: Sequence[int],
+        columns: Sequence[tuple[str, bytes, Dataset]],
+        predicate: str | None = None,
+        nan: str = "unordered",
+    ) -> tuple[bytes, list[tuple[str, bytes, bytes, bytes]], int, bytes | None] | None: ...
     def open_file(self, place: int) -> File: ...
     def open_datasets(
         self, places: Sequence[int], open: Sequence[File | None], path: bytes, like: Dataset
@@ -588,7 +604,7 @@ def store_look_up(
 
 @final
 class Query:
-    def __new__(cls, dataset: Dataset, predicate: str, slab: _Slab | None) -> Query: ...
+    def __new__(cls, dataset: Dataset, predicate: str, slab: _Slab | None, or_all: bool = False) -> Query: ...
     @property
     def predicate(self) -> str: ...
     @property
@@ -612,6 +628,7 @@ _Slab = tuple[list[int], list[int]]
 _Summary = tuple[int, int, float | int | None, float | int | None, float]
 
 def analyze(file: File, names: list[str]) -> tuple[Path, list[tuple[str, int]], list[tuple[str, str]], int]: ...
+def value_matches(dataset: Dataset, predicate: str, value: bytes) -> bool: ...
 def query_top(
     dataset: Dataset, count: int, by: str, slab: _Slab | None
 ) -> tuple[list[tuple[_Slab, float | int, list[int] | None, _Summary, str | None, int | None]], int, int]: ...
@@ -817,6 +834,15 @@ class Chosen:
     def __iter__(self) -> Self: ...
     def __next__(self) -> Batch: ...
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+@final
+class JoinedBatches:
+    """Batches of several tables, with the schema of the first one."""
+    def __new__(cls, schema: object, batches: Iterator[Batch]) -> JoinedBatches: ...
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> Batch: ...
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+    def array_capsules(self) -> tuple[object, object]: ...
 
 @final
 class ScanPart:

@@ -20,6 +20,7 @@ def collect_into(
     overwrite: bool,
     concat: str | int | None,
     skip: bool,
+    statistics: list[bytes],
     shown: Progress,
     options: dict[str, object],
 ) -> _core.Collection:
@@ -30,6 +31,7 @@ def collect_into(
         output: The new file, ``NAME.hcx``.
         overwrite: True to replace an existing one.
         concat, skip, options: As for ``_core.Collection.collect``.
+        statistics: Paths of datasets whose statistics are kept.
         shown: Progress, in files.
 
     Raises:
@@ -57,9 +59,11 @@ def collect_into(
             made = _core.Collection.collect(batch, concat=concat, skip=skip, progress=report, **options)
         else:
             made.append(batch, skip=skip, progress=report)
+        made.gather(statistics, progress=None)
         done += len(batch)
         if done < len(names):
             made.save(partial, True)
+    made.gather(statistics, progress=None)
     made.save(output, overwrite)
     partial.unlink(missing_ok=True)
     return made

@@ -8,21 +8,37 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from weakref import WeakValueDictionary
 
 import numpy as np
 
-from hyperchunk import _core, batches, collecting
+from hyperchunk import _core, collecting
 from hyperchunk import collection_reads as reads
-from hyperchunk.dataset import Dataset
+from hyperchunk.collection_dataset import CollectionDataset
+from hyperchunk.collection_queries import CollectionQuery
 from hyperchunk.exceptions import ChangedError, InvalidError, NotFoundError
 from hyperchunk.file import File, is_url, network_options
-from hyperchunk.objects import Opened, Recipe
+from hyperchunk.objects import Opened, Recipe, encode
 from hyperchunk.progress import Progress, ProgressLike, is_wanted
-from hyperchunk.typing import Array, Dtype, Index, NetworkOptions, PathLike, StorageOptions
+from hyperchunk.queries import BoxLike
+from hyperchunk.typing import (
+    Array,
+    Cells,
+    Compounds,
+    Enums,
+    Half,
+    NetworkOptions,
+    PathLike,
+    Rows,
+    StorageOptions,
+    Strings,
+)
 
-__all__ = ["Collection", "CollectionDataset", "open_collection"]
+if TYPE_CHECKING:
+    from hyperchunk.arrow.table import Table
+
+__all__ = ["Collection", "open_collection"]
 
 #: Files of a collection: paths or URLs, a pattern (``"day*.nc"``), a folder, or a collection's file (``"all.hcx"``).
 Files: TypeAlias = PathLike | Sequence[PathLike]
@@ -39,6 +55,7 @@ def open_collection(
     concat: str | Literal[0] | None = None,
     *,
     on_mismatch: Literal["error", "skip"] = "error",
+    statistics: Sequence[str] = (),
     output: PathLike | None = None,
     overwrite: bool = False,
     progress: ProgressLike = None,
@@ -58,6 +75,7 @@ def open_collection(
             default, the only unlimited dimension of the first file.
         on_mismatch: What to do with a file that cannot be read, or has another layout than the first one: ``"error"``,
             or ``"skip"``, which leaves it out (:attr:`Collection.skipped`).
+        statistics: Paths of datasets of which the collection keeps statistics: see :meth:`Collection.gather`.
         output: File, ``NAME.hcx``, to which the new collection is saved. After each 1,000 files, what is finished is
             kept in ``NAME.partial.hcx``, from which the same call goes on if it was interrupted.
         overwrite: True to replace an existing `output`.
@@ -95,8 +113,10 @@ def open_collection(
     if limits:
         options["limits"] = dict(limits)
     if isinstance(files, str | os.PathLike) and os.fspath(files).endswith(_SUFFIX):
-        if concat is not None or output is not None:
-            raise TypeError("concat and output are for new collections: this one is joined already")
+        if concat is not None or output is not None or statistics:
+            raise TypeError(
+                "concat, statistics and output are for new collections: this one is joined already; use gather()"
+            )
         return Collection(_core.Collection.open(os.fspath(files), **options), options, _absolute(files))
     if not (concat is None or isinstance(concat, str) or (concat == 0 and type(concat) is int)):
         raise ValueError(f"concat must be the name of a dimension, or 0 for the first axes, not {concat!r}")
@@ -104,14 +124,22 @@ def open_collection(
         raise ValueError(f"on_mismatch must be 'error' or 'skip', not {on_mismatch!r}")
     names = _names(files, options)
     skip = on_mismatch == "skip"
+    paths = _paths(statistics)
     with Progress(progress, len(names), "files") as shown:
         if output is not None:
             target = _collection_name(output)
-            core = collecting.collect_into(names, target, overwrite, concat, skip, shown, options)
+            core = collecting.collect_into(names, target, overwrite, concat, skip, paths, shown, options)
             return Collection(core, options, _absolute(target))
         report = _reporter(shown) if is_wanted(progress) else None
         core = _core.Collection.collect(names, concat=concat, skip=skip, progress=report, **options)
+        core.gather(paths, progress=None)
     return Collection(core, options)
+
+
+def _paths(datasets: Sequence[str]) -> list[bytes]:
+    if isinstance(datasets, str):
+        raise TypeError("statistics are of a list of paths")
+    return [encode("/" + path.strip("/")) for path in datasets]
 
 
 def _absolute(name: PathLike) -> str:
@@ -238,7 +266,8 @@ class Collection(Mapping[str, "CollectionDataset"]):
         on_mismatch: Literal["error", "skip"] = "error",
         progress: ProgressLike = None,
     ) -> int:
-        """Adds files that the collection does not have yet, after its own, which are not read again.
+        """Adds files that the collection does not have yet, after its own, which are not read again. If it has
+        statistics, they are gathered of the new files, too.
 
         Args:
             files, on_mismatch, progress: As for :func:`open_collection`.
@@ -250,9 +279,45 @@ class Collection(Mapping[str, "CollectionDataset"]):
         with Progress(progress, len(names), "files") as shown:
             report = _reporter(shown) if is_wanted(progress) else None
             added = self._core.append(names, skip=on_mismatch == "skip", progress=report)
-        self._load()
-        self.filename = None
+            try:
+                self._core.gather(self._core.paths_with_statistics(), progress=None)
+            finally:
+                self._load()
+                self.filename = None
         return added
+
+    def gather(self, datasets: Sequence[str], *, progress: ProgressLike = None) -> None:
+        """Reads datasets of all files once, and keeps their statistics: number of elements and of NaNs, minimum and
+        maximum in each file (:attr:`CollectionDataset.statistics`). Queries and filtered scans of tables then read no
+        file that these rule out. Files that have statistics are not read again. Save the collection to keep them.
+
+        Args:
+            datasets: Paths of datasets that are joined: integers, and floating-point numbers of 32 or 64 bits.
+            progress: Shows the number of files: True, a function of the finished part and the total, or a tqdm object
+                (:mod:`hyperchunk.progress`).
+
+        Raises:
+            NotFoundError: There is no such dataset.
+            UnsupportedError: A dataset is not joined, its elements are no such numbers, or its values are not in the
+                files themselves: it is virtual, external or live.
+            ChangedError: A file is not the version that was collected.
+
+        Example:
+            >>> for number in range(3):
+            ...     with hyperchunk.create(f"part{number}.h5") as file:
+            ...         file["x"] = [number, 10 * number]
+            >>> parts = hyperchunk.open_collection("part?.h5", concat=0)
+            >>> parts.gather(["x"])
+            >>> parts["x"].statistics[2]
+            FileStatistics(count=2, nan=0, min=2, max=20)
+            >>> parts.query("x", "value > 12")
+            <1 of 3 files may hold 'value > 12'>
+        """
+        paths = _paths(datasets)
+        with Progress(progress, len(self._names), "files") as shown:
+            self._core.gather(paths, progress=_reporter(shown) if is_wanted(progress) else None)
+        self.__dict__.pop("_digest", None)
+        self.filename = None
 
     def save(self, path: PathLike, *, overwrite: bool = False) -> None:
         """Writes the collection to a file, ``NAME.hcx``. The files stay where they are.
@@ -263,6 +328,89 @@ class Collection(Mapping[str, "CollectionDataset"]):
         """
         self._core.save(_collection_name(path), overwrite)
         self.filename = _absolute(path)
+
+    def table(
+        self,
+        path: str = "/",
+        columns: Sequence[str] | None = None,
+        rows: Rows | None = None,
+        *,
+        cells: Cells | None = None,
+        strings: Strings | None = None,
+        half: Half | None = None,
+        enums: Enums | None = None,
+        compounds: Compounds | None = None,
+        batch_rows: int | None = None,
+    ) -> Table:
+        """Returns a table over the data of a group or a dataset of all files, one file after another, for pyarrow,
+        polars, pandas and DuckDB. Nothing is read before values are requested; then the files are read batch by batch.
+
+        Columns are the group's datasets that are joined along their first axis, which must be of equal length in each
+        file; or the members of a compound dataset; or any other dataset. Values are the stored ones.
+
+        Args:
+            path: Path of a group or a dataset.
+            columns: Names of columns, or paths of datasets relative to the group; by default all.
+            rows: A slice, a range, or the first row and the end (exclusive); by default all.
+            cells, strings, half, enums, compounds: As for :meth:`Group.table`.
+            batch_rows: Maximum number of rows in a batch. A batch has rows of one file.
+
+        Raises:
+            KeyError: There is no object or column of that name.
+            InvalidError: Columns have different lengths, are not joined along their first axis, or have units that
+                differ between the files.
+
+        Example:
+            >>> for number in range(2):
+            ...     with hyperchunk.create(f"part{number}.h5") as file:
+            ...         file["hits/x"], file["hits/n"] = [number + 0.5, number + 1.5], [number, 7]
+            >>> hits = hyperchunk.open_collection(["part0.h5", "part1.h5"], concat=0).table("hits")
+            >>> hits, hits["x"][1:3].to_numpy()["x"].tolist()
+            (<hyperchunk.Table: 4 rows of (n: Int64, x: Float64)>, [1.5, 1.5])
+        """
+        from hyperchunk.arrow.joined import joined_table
+
+        return joined_table(
+            self,
+            path,
+            columns,
+            rows,
+            batch_rows,
+            cells=cells,
+            strings=strings,
+            half=half,
+            enums=enums,
+            compounds=compounds,
+        )
+
+    def query(self, path: str, predicate: str, box: BoxLike = None) -> CollectionQuery:
+        """Finds the values of a dataset of all files that satisfy a condition.
+
+        Args:
+            path: Path of the dataset.
+            predicate: The condition: ``"value > 12"``, ``"0 <= value < 5 or isnan(value)"``. Values are the stored
+                ones.
+            box: Part of the joined dataset: a slice without a step for each dimension; by default all.
+
+        Returns:
+            The query: iteration reads the matches of each file, :meth:`CollectionQuery.read` all of them. Statistics
+            of a file (:func:`analyze`) are used where there are some.
+
+        Raises:
+            KeyError: There is no such dataset.
+            UnsupportedError: Its elements are no plain numbers.
+            ValueError: The condition cannot be parsed.
+
+        Example:
+            >>> for number in range(2):
+            ...     with hyperchunk.create(f"part{number}.h5") as file:
+            ...         file["h"] = [4.0, 2500.0 * number]
+            >>> parts = hyperchunk.open_collection(["part0.h5", "part1.h5"], concat=0)
+            >>> indices, values = parts.query("h", "value > 1000").read()
+            >>> indices.tolist(), values.tolist()
+            ([[3]], [2500.0])
+        """
+        return CollectionQuery(self[path], predicate, box)
 
     def to_virtual(self, path: PathLike, *, overwrite: bool = False) -> None:
         """Writes an HDF5 file with a virtual dataset for each dataset, which h5py and every other HDF5 program reads
@@ -407,163 +555,3 @@ def _ends(lengths: bytes, path: str) -> Array:
     if ends.size and int(ends[-1]) > np.iinfo(np.int64).max:
         raise InvalidError(f"cannot join {path}: expected less than 2^63 rows, got {ends[-1]}")
     return ends.astype(np.int64)
-
-
-class CollectionDataset:
-    """A dataset of all files of a collection, joined along one axis, or the first file's if it lacks that axis.
-
-    Example:
-        >>> for number in range(2):
-        ...     with hyperchunk.create(f"part{number}.h5") as file:
-        ...         file["x"] = [number, number + 10]
-        >>> x = hyperchunk.open_collection(["part0.h5", "part1.h5"], concat=0)["x"]
-        >>> x.shape, x[1:].tolist(), x.spans()
-        ((4,), [10, 1, 11], [(0, 2), (2, 4)])
-    """
-
-    def __init__(
-        self,
-        collection: Collection,
-        path: str,
-        axis: int | None,
-        ends: Array,
-        values: bytes | None,
-        units: dict[int, tuple[str | None, str | None]],
-    ) -> None:
-        self._collection = collection
-        self._axis = axis
-        self._values = values
-        #: Path in each file.
-        self.name = path
-        #: Units and calendar of files in which they are not the first file's, by number of the file.
-        self.units = units
-        #: Row after the last one of each file along the joined axis.
-        self.ends = ends
-
-    def __getstate__(self) -> dict[str, object]:
-        return {name: value for name, value in self.__dict__.items() if name != "first"}
-
-    @cached_property
-    def first(self) -> Dataset:
-        """The dataset of the first file."""
-        return self._dataset(0)
-
-    def _dataset(self, number: int) -> Dataset:
-        found = self._collection.file(number)[self.name]
-        assert isinstance(found, Dataset)
-        return found
-
-    def file_name(self, number: int) -> str:
-        """Returns the path or URL of a file.
-
-        Args:
-            number: Number of the file, from 0.
-        """
-        return self._collection.files[number]
-
-    @property
-    def open_files(self) -> reads.OpenFiles:
-        """The open files of the collection."""
-        return self._collection._open
-
-    @property
-    def axis(self) -> int | None:
-        """Axis along which the files' datasets are joined; None if the first file's dataset stands for all."""
-        return self._axis
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Extent of the joined dataset."""
-        shape = list(self.first.shape or ())
-        if self._axis is not None:
-            if self._axis >= len(shape):
-                raise InvalidError(f"cannot join {self.name} along axis {self._axis}: it has {len(shape)} dimensions")
-            shape[self._axis] = int(self.ends[-1])
-        return tuple(shape)
-
-    @property
-    def dtype(self) -> Dtype:
-        """Dtype of the elements."""
-        return self.first.dtype
-
-    @property
-    def ndim(self) -> int:
-        """Number of dimensions."""
-        return self.first.ndim
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __repr__(self) -> str:
-        return f'<CollectionDataset "{self.name}": shape {self.shape}, type "{self.dtype.str}">'
-
-    def spans(self) -> list[tuple[int, int]]:
-        """Returns the first row and the end (exclusive) of each file along the joined axis."""
-        ends = [int(end) for end in self.ends]
-        return list(zip([0, *ends[:-1]], ends, strict=True))
-
-    def kept(self) -> Array | None:
-        """Returns the values that the collection keeps of a coordinate, without reading the files; None if it keeps
-        none.
-        """
-        dtype = self.dtype
-        if self._values is None or dtype.hasobject or len(self._values) != int(np.prod(self.shape)) * dtype.itemsize:
-            return None
-        return np.frombuffer(self._values, dtype).reshape(self.shape).copy()
-
-    def __getitem__(self, index: Index) -> Array:
-        """Reads elements of all files together: integers, slices, and a list or mask on each axis, as in xarray's
-        outer indexing.
-        """
-        items, shown = _per_axis(index, self.shape)
-        kept = self.kept()
-        if kept is not None:
-            return reads.outer(kept, items)[shown]
-        if self._axis is None:
-            plain, rest = reads.split(items)
-            return reads.outer(np.asarray(batches._read([(self.first, plain)])[0]), rest)[shown]
-        return reads.read(self, items, self.shape)[shown]
-
-
-def _per_axis(index: Index, shape: tuple[int, ...]) -> tuple[tuple[reads.Item, ...], tuple[int | slice, ...]]:
-    """Returns an item for each axis, none of them an integer, and the index that removes the axes of integers."""
-    given = list(index) if isinstance(index, tuple) else [index]
-    if sum(item is Ellipsis for item in given) > 1:
-        raise InvalidError("an index can only have a single ellipsis")
-    if any(item is None for item in given):
-        raise InvalidError("a collection takes no new axes: index with None afterwards")
-    if Ellipsis not in [item for item in given if not isinstance(item, np.ndarray)]:
-        given.append(Ellipsis)
-    at = next(place for place, item in enumerate(given) if item is Ellipsis)
-    given[at : at + 1] = [slice(None)] * (len(shape) - len(given) + 1)
-    if len(given) != len(shape):
-        raise InvalidError(f"{len(given)} indices for a dataset of {len(shape)} dimensions")
-    items: list[reads.Item] = []
-    shown: list[int | slice] = []
-    for item, length in zip(given, shape, strict=True):
-        if isinstance(item, slice):
-            items.append(item)
-            shown.append(slice(None))
-        elif isinstance(item, int | np.integer) and not isinstance(item, bool):
-            if not -length <= item < length:
-                raise IndexError(f"index {item} is out of bounds for an axis of length {length}")
-            items.append(np.array([int(item) % length]))
-            shown.append(0)
-        else:
-            rows = np.asarray(item)
-            if rows.dtype == bool:
-                if rows.shape != (length,):
-                    raise InvalidError(f"a mask of shape {rows.shape} for an axis of length {length}")
-                (rows,) = np.nonzero(rows)
-            elif rows.dtype.kind not in "iu" and rows.size:
-                raise IndexError(f"an axis takes an integer, a slice, a list of integers or a mask, not {item!r}")
-            elif rows.dtype.kind == "u" and rows.size and rows.max() >= length:
-                raise IndexError(f"indices out of bounds for an axis of length {length}")
-            rows = rows.astype(np.int64, copy=False)
-            if rows.ndim != 1:
-                raise InvalidError(f"an axis takes a list of one dimension, not {rows.ndim}")
-            if rows.size and not (-length <= rows.min() and rows.max() < length):
-                raise IndexError(f"indices out of bounds for an axis of length {length}")
-            items.append(np.where(rows < 0, rows + length, rows))
-            shown.append(slice(None))
-    return tuple(items), tuple(shown)

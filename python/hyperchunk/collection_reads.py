@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -17,7 +18,11 @@ from hyperchunk.typing import Array
 from hyperchunk.values import Plan
 
 if TYPE_CHECKING:
-    from hyperchunk.collection import CollectionDataset
+    from hyperchunk.collection import Collection
+    from hyperchunk.collection_dataset import CollectionDataset
+
+_Item = TypeVar("_Item")
+_Found = TypeVar("_Found")
 
 #: Index of one axis.
 Item: TypeAlias = int | slice | Array
@@ -26,6 +31,28 @@ Item: TypeAlias = int | slice | Array
 LOCAL_FILES = 64
 #: The same of files over a network, which take memory only.
 REMOTE_FILES = 1024
+
+#: Number of local files, and of files over a network, that are read side by side where each is read by itself.
+LOCAL_AHEAD = 2
+REMOTE_AHEAD = 16
+
+
+def in_order(collection: Collection, call: Callable[[_Item], _Found], items: Iterable[_Item]) -> Iterator[_Found]:
+    """Yields what a function returns for items of a collection's files, which it reads: in order, with some of the
+    next ones read meanwhile.
+    """
+    most = REMOTE_AHEAD if any(is_url(name) for name in collection.files) else LOCAL_AHEAD
+    waiting: deque[Future[_Found]] = deque()
+    executor = ThreadPoolExecutor(most, "hyperchunk-collection")
+    try:
+        for item in items:
+            waiting.append(executor.submit(call, item))
+            if len(waiting) == most:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        executor.shutdown(wait=False, cancel_futures=True)
 
 
 class OpenFiles:

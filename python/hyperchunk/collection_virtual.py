@@ -14,7 +14,8 @@ from hyperchunk.typing import PathLike
 from hyperchunk.virtual import VirtualLayout, VirtualSource
 
 if TYPE_CHECKING:
-    from hyperchunk.collection import Collection, CollectionDataset
+    from hyperchunk.collection import Collection
+    from hyperchunk.collection_dataset import CollectionDataset
     from hyperchunk.write.dataset import WritableDataset
     from hyperchunk.write.file import WritableFile
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 #: A box: a slice for each dimension, ``(start, stop)`` pairs, or a NumPy index.
 BoxLike = Sequence[slice | tuple[int, int] | int] | slice | int | None
-_Indices = npt.NDArray[np.uint64]
+Indices = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Query:
         #: Bytes scanned until now: statistics, and elements once they are read.
         self.bytes_scanned, self.bytes_candidate, self.unknown, self.total = self._core.bytes
 
-    def __iter__(self) -> Iterator[tuple[_Indices, Array]]:
+    def __iter__(self) -> Iterator[tuple[Indices, Array]]:
         matches = self._core.matches()
         rank, before, dtype = self._dataset.ndim, self.bytes_scanned, np.dtype(self._dataset.dtype)
         while (found := matches.next()) is not None:
@@ -126,7 +126,7 @@ class Query:
             yield np.frombuffer(found[0], np.uint64).reshape(len(values), rank), values
         self.bytes_scanned = before + matches.bytes_scanned
 
-    def read(self, *, progress: ProgressLike = None) -> tuple[_Indices, Array]:
+    def read(self, *, progress: ProgressLike = None) -> tuple[Indices, Array]:
         """Returns the indices of all matching values, a row each, and the values, in the order of the boxes.
 
         Args:
@@ -287,10 +287,12 @@ def _slices(start: Sequence[int], count: Sequence[int]) -> tuple[slice, ...]:
 
 
 def _box(dataset: Dataset, box: BoxLike) -> tuple[list[int], list[int]] | None:
-    if box is None:
-        return None
-    given = list(box) if isinstance(box, Sequence) else [box]
-    shape = dataset.shape or ()
+    return None if box is None else box_of(dataset.shape or (), box)
+
+
+def box_of(shape: tuple[int, ...], box: BoxLike) -> tuple[list[int], list[int]]:
+    """Returns the first index and the extent of a box of a dataset, or of all of it."""
+    given = [] if box is None else list(box) if isinstance(box, Sequence) else [box]
     if len(given) > len(shape):
         raise ValueError(f"a box of {len(given)} dimensions in a dataset of {len(shape)}")
     start, count = [], []

@@ -13,7 +13,8 @@ from xarray.coding.strings import create_vlen_dtype
 from xarray.core import indexing
 
 from hyperchunk import netcdf
-from hyperchunk.collection import Collection, CollectionDataset
+from hyperchunk.collection import Collection
+from hyperchunk.collection_dataset import CollectionDataset
 from hyperchunk.dtypes import check_string_dtype
 from hyperchunk.exceptions import InvalidError
 from hyperchunk.typing import Array

@@ -3,9 +3,14 @@
 use crate::dataset::Dataset;
 use crate::errors::{opening, to_python};
 use crate::file::{File, given, options};
+use crate::query::number;
+use crate::table::{Zones, asked, zones};
 use hyperchunk::OpenOptions;
-use hyperchunk::collection::{CollectOptions, Collection as Inner, Concat, open_datasets};
+use hyperchunk::collection::{CollectOptions, Collection as Inner, Concat, FileStatistics, open_datasets};
 use hyperchunk::output;
+use hyperchunk_arrow::view;
+use hyperchunk_store::Extreme;
+use hyperchunk_store::query::{self, collected};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::collections::{BTreeMap, HashMap};
@@ -21,6 +26,9 @@ type Variable<'py> = (
     Option<Bound<'py, PyBytes>>,
     BTreeMap<u64, (Option<String>, Option<String>)>,
 );
+
+/// Count, number of NaN, minimum, maximum.
+type Summary<'py> = (u64, u64, Option<Bound<'py, PyAny>>, Option<Bound<'py, PyAny>>);
 
 /// Handle of a collection.
 #[pyclass(frozen, module = "hyperchunk._core")]
@@ -59,6 +67,13 @@ fn raise(failed: Mutex<Option<PyErr>>) -> PyResult<()> {
 }
 
 impl Collection {
+    /// Returns the statistics of a dataset in each file.
+    fn kept(&self, py: Python<'_>, path: &[u8]) -> PyResult<Option<Vec<Option<FileStatistics>>>> {
+        let inner = self.lock();
+        let found = inner.variable(path).and_then(|variable| variable.file_statistics(inner.files().len()));
+        found.map_err(|error| to_python(py, &error))
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -161,6 +176,95 @@ impl Collection {
             )
         });
         described.collect()
+    }
+
+    /// Reads datasets once, and keeps statistics of each file; files that have some are not read again.
+    #[pyo3(signature = (paths, *, progress))]
+    fn gather(&self, py: Python<'_>, paths: Vec<Vec<u8>>, progress: Option<Py<PyAny>>) -> PyResult<()> {
+        let failed = Mutex::new(None);
+        let gathered = py.detach(|| {
+            let mut inner = self.lock().clone();
+            let report = reporter(progress.as_ref(), &failed);
+            collected::gather(&mut inner, &paths, &self.options, &|done, _| report(done))?;
+            *self.lock() = inner;
+            Ok(())
+        });
+        raise(failed)?;
+        gathered.map_err(|error: hyperchunk::Error| opening(py, &error))
+    }
+
+    /// Paths of the datasets with statistics.
+    fn paths_with_statistics<'py>(&self, py: Python<'py>) -> Vec<Bound<'py, PyBytes>> {
+        self.lock().paths_with_statistics().iter().map(|path| PyBytes::new(py, path)).collect()
+    }
+
+    /// Statistics of a dataset in each file, as numbers of `like`: count, number of NaN, minimum, maximum. None if
+    /// there are none.
+    fn statistics<'py>(
+        &self,
+        py: Python<'py>,
+        path: &[u8],
+        like: &Dataset,
+    ) -> PyResult<Option<Vec<Option<Summary<'py>>>>> {
+        let Some(found) = self.kept(py, path)? else { return Ok(None) };
+        let described = found.iter().map(|file| {
+            let Some(file) = file else { return Ok(None) };
+            let bounds = collected::bounds(file, like.0.datatype()).map_err(|e| to_python(py, &e))?;
+            let (low, high) = bounds.and_then(|bounds| bounds.numbers).unzip();
+            let number = |value: Option<Extreme>| value.map(|value| number(py, value));
+            Ok(Some((file.count, file.nan, number(low), number(high))))
+        });
+        described.collect::<PyResult<_>>().map(Some)
+    }
+
+    /// Returns for each of some files, with their numbers and the numbers of elements, whether it may have elements
+    /// that match a predicate; None if there are no statistics.
+    fn may_match(
+        &self,
+        py: Python<'_>,
+        path: &[u8],
+        like: &Dataset,
+        predicate: &str,
+        files: Vec<(usize, u64)>,
+    ) -> PyResult<Option<Vec<bool>>> {
+        let Some(found) = self.kept(py, path)? else { return Ok(None) };
+        let predicate: query::Predicate = predicate.parse().map_err(|e| to_python(py, &e))?;
+        let datatype = like.0.datatype();
+        let may = files.iter().map(|(file, count)| {
+            predicate.may_match(found.get(*file).and_then(Option::as_ref), *count, datatype)
+        });
+        may.collect::<hyperchunk::Result<_>>().map(Some).map_err(|e| to_python(py, &e))
+    }
+
+    /// Returns the statistics of columns, each with its path and a dataset, and the files in which a predicate may be
+    /// true; the files have the rows up to `ends`. None if no column has statistics.
+    #[pyo3(signature = (ends, columns, predicate=None, nan="unordered"))]
+    fn zones<'py>(
+        &self,
+        py: Python<'py>,
+        ends: Vec<u64>,
+        columns: Vec<(String, Vec<u8>, PyRef<'py, Dataset>)>,
+        predicate: Option<&str>,
+        nan: &str,
+    ) -> PyResult<Option<Zones<'py>>> {
+        let predicate = predicate.map(|predicate| asked(py, predicate, nan)).transpose()?;
+        let starts = std::iter::once(0).chain(ends.iter().copied());
+        let counts: Vec<u64> = starts.zip(&ends).map(|(start, end)| end.saturating_sub(start)).collect();
+        let mut known = Vec::new();
+        for (name, path, like) in columns {
+            let Some(found) = self.kept(py, &path)? else { continue };
+            let bounds = found.iter().zip(&counts).map(|(file, count)| match file {
+                // A dataset may have fewer rows than its dimension.
+                Some(file) if file.count == *count => collected::bounds(file, like.0.datatype()),
+                _ => Ok(None),
+            });
+            let bounds = bounds.collect::<hyperchunk::Result<Vec<_>>>().map_err(|e| to_python(py, &e))?;
+            known.push((name, bounds));
+        }
+        if known.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(zones(py, &view::Zones::new(ends, known), predicate)))
     }
 
     /// Opens one of the files.

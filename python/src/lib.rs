@@ -20,6 +20,7 @@ mod flat_buffer;
 mod flat_slots;
 mod flight;
 mod follow;
+mod joined_batches;
 mod memory;
 mod names;
 mod network;
@@ -100,6 +101,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<table::Scan>()?;
     module.add_class::<table::ScanPart>()?;
     module.add_class::<table::Chosen>()?;
+    module.add_class::<joined_batches::JoinedBatches>()?;
     module.add_class::<table::Mapped>()?;
     module.add_function(wrap_pyfunction!(knows_filter, module)?)?;
     module.add_function(wrap_pyfunction!(table::before_fork, module)?)?;
@@ -122,6 +124,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(follow::predicate_of_dataset, module)?)?;
     module.add_class::<query::Query>()?;
     module.add_class::<query::Matches>()?;
+    module.add_function(wrap_pyfunction!(query::value_matches, module)?)?;
     module.add_function(wrap_pyfunction!(query::analyze, module)?)?;
     module.add_function(wrap_pyfunction!(query::query_top, module)?)?;
     module.add_function(wrap_pyfunction!(query::query_zones, module)?)?;

@@ -35,7 +35,7 @@ pub(crate) struct Query {
 #[derive(Debug)]
 pub(crate) struct Matches(Mutex<query::Matches>);
 
-fn number(py: Python<'_>, value: Extreme) -> Bound<'_, PyAny> {
+pub(crate) fn number(py: Python<'_>, value: Extreme) -> Bound<'_, PyAny> {
     match value {
         Extreme::Float(value) => PyFloat::new(py, value).into_any(),
         Extreme::Signed(value) => PyInt::new(py, value).into_any(),
@@ -63,12 +63,23 @@ fn run<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T> + Send) -> PyRe
 
 #[pymethods]
 impl Query {
-    /// Queries a dataset, or a box of it.
+    /// Queries a dataset, or a box of it; with `or_all`, one without statistics, too.
     #[new]
-    fn new(py: Python<'_>, dataset: &Dataset, predicate: &str, slab: Option<Box>) -> PyResult<Self> {
+    #[pyo3(signature = (dataset, predicate, slab, or_all=false))]
+    fn new(
+        py: Python<'_>,
+        dataset: &Dataset,
+        predicate: &str,
+        slab: Option<Box>,
+        or_all: bool,
+    ) -> PyResult<Self> {
         let predicate: Predicate = predicate.parse().map_err(|e| to_python(py, &e))?;
         let dataset = dataset.0.clone();
-        let answer = run(py, || dataset.query(&predicate, part(slab).as_ref()))?;
+        let slab = part(slab);
+        let answer = run(py, || match or_all {
+            true => dataset.query_all(&predicate, slab.as_ref()),
+            false => dataset.query(&predicate, slab.as_ref()),
+        })?;
         Ok(Self { dataset, predicate, answer })
     }
 
@@ -114,6 +125,18 @@ impl Matches {
     fn bytes_scanned(&self) -> u64 {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).bytes_scanned()
     }
+}
+
+/// Returns whether a value, in the representation of a dataset, matches a predicate.
+#[pyfunction]
+pub(crate) fn value_matches(
+    py: Python<'_>,
+    dataset: &Dataset,
+    predicate: &str,
+    value: &[u8],
+) -> PyResult<bool> {
+    let predicate: Predicate = predicate.parse().map_err(|e| to_python(py, &e))?;
+    predicate.matches_value(dataset.0.datatype(), value).map_err(|e| to_python(py, &dataset.0.name(e)))
 }
 
 /// Returns the top zones of a dataset, the number of bytes scanned, and the total.

@@ -50,14 +50,14 @@ pub(crate) struct ScanPart(view::ScanPart);
 /// A batch of rows.
 #[pyclass(frozen, module = "hyperchunk._core")]
 #[derive(Debug)]
-pub(crate) struct Batch(RecordBatch);
+pub(crate) struct Batch(pub(crate) RecordBatch);
 
 /// End row of each zone, statistics of the columns there, bytes of statistics read, and a mask of
 /// the zones in which a predicate may be true.
-type Zones<'py> = (Bound<'py, PyBytes>, Vec<Zoned<'py>>, u64, Option<Bound<'py, PyBytes>>);
+pub(crate) type Zones<'py> = (Bound<'py, PyBytes>, Vec<Zoned<'py>>, u64, Option<Bound<'py, PyBytes>>);
 /// Statistics of a column: name; for each zone, flags (1: has statistics; 2: has numbers; 4: may
 /// have NaN), minimum and maximum, 8 bytes each.
-type Zoned<'py> = (String, Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
+pub(crate) type Zoned<'py> = (String, Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
 
 fn zoned<'py>(py: Python<'py>, column: &ZonedColumn) -> Zoned<'py> {
     let bits = |value: Extreme| match value {
@@ -76,6 +76,21 @@ fn zoned<'py>(py: Python<'py>, column: &ZonedColumn) -> Zoned<'py> {
     }
     let bytes = |bytes: &[u8]| PyBytes::new(py, bytes);
     (column.name.clone(), bytes(&known), bytes(&low), bytes(&high))
+}
+
+/// Returns zones, and those in which a predicate may be true.
+pub(crate) fn zones<'py>(
+    py: Python<'py>,
+    found: &view::Zones,
+    predicate: Option<(Predicate, Nan)>,
+) -> Zones<'py> {
+    let ends: Vec<u8> = found.ends.iter().flat_map(|end| end.to_ne_bytes()).collect();
+    let may = predicate.map(|(predicate, nan)| {
+        let may: Vec<u8> = predicate.may_be_true(found, nan).into_iter().map(u8::from).collect();
+        PyBytes::new(py, &may)
+    });
+    let columns = found.columns.iter().map(|column| zoned(py, column));
+    (PyBytes::new(py, &ends), columns.collect(), found.bytes_scanned, may)
 }
 
 impl Table {
@@ -221,13 +236,7 @@ impl Table {
         let predicate = predicate.map(|predicate| asked(py, predicate, nan)).transpose()?;
         let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
         let Some(found) = self.run(py, |table| table.zones(&columns))? else { return Ok(None) };
-        let ends: Vec<u8> = found.ends.iter().flat_map(|end| end.to_ne_bytes()).collect();
-        let may = predicate.map(|(predicate, nan)| {
-            let may: Vec<u8> = predicate.may_be_true(&found, nan).into_iter().map(u8::from).collect();
-            PyBytes::new(py, &may)
-        });
-        let columns = found.columns.iter().map(|column| zoned(py, column));
-        Ok(Some((PyBytes::new(py, &ends), columns.collect(), found.bytes_scanned, may)))
+        Ok(Some(zones(py, &found, predicate)))
     }
 
     /// Size of the columns' elements in bytes.
@@ -455,7 +464,7 @@ impl Mapped {
 }
 
 /// Parses a predicate from JSON (`docs/formats/flight.md`), and the ordering of NaN in it.
-fn asked(py: Python<'_>, predicate: &str, nan: &str) -> PyResult<(Predicate, Nan)> {
+pub(crate) fn asked(py: Python<'_>, predicate: &str, nan: &str) -> PyResult<(Predicate, Nan)> {
     let nan = match nan {
         "unordered" => Nan::Unordered,
         "largest" => Nan::Largest,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -116,3 +119,63 @@ def test_finished_files_that_changed_are_noticed(tmp_path: Path, monkeypatch: py
     partial.write_bytes(b"")
     with pytest.raises(hyperchunk.HyperchunkError, match=r"delete .*partial\.hcx to begin again"):
         hyperchunk.open_collection(paths, output=output)
+
+
+def test_the_command_goes_on(
+    tmp_path: Path, command: Callable[..., subprocess.CompletedProcess[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = 1003
+    (tmp_path / "files").mkdir()
+    names = [tmp_path / "files" / f"{number:04}.h5" for number in range(count)]
+    with hyperchunk.create(names[0]) as file:
+        file["x"] = [1.0, 2.0]
+    for name in names[1:]:
+        shutil.copy2(names[0], name)
+    whole = names[-1].read_bytes()
+    names[-1].write_bytes(whole[:100])
+    output, partial = tmp_path / "all.hcx", tmp_path / "all.partial.hcx"
+    arguments = ("collect", *names, "-o", output, "--concat", "0", "--statistics", "x")
+    done = command(*arguments)
+    assert done.returncode != 0
+    assert names[-1].name in done.stderr
+    assert not output.exists()
+    assert len(hyperchunk.open_collection(partial).files) == 1000
+    # Other files, or files that are joined in another way, are not added to it.
+    done = command("collect", *names[1:], *arguments[count + 1 :])
+    assert "the finished files are not the ones that are collected now" in done.stderr
+    assert f"delete {partial}" in done.stderr
+    done = command("collect", *names, "-o", output, "--concat", "x")
+    assert "joined along 0" in done.stderr
+    names[-1].write_bytes(whole)
+    done = command(*arguments)
+    assert done.returncode == 0, done.stderr
+    assert "1003 files" in done.stdout
+    assert not partial.exists()
+    collection = hyperchunk.open_collection(output)
+    assert collection.files == tuple(map(str, names))
+    assert collection["x"].shape == (2 * count,)
+    statistics = collection["x"].statistics
+    assert statistics is not None
+    assert all(file is not None and (file.min, file.max) == (1, 2) for file in statistics)
+    # A finished part of Python's is the same, and a file of it that has changed is named.
+    output.unlink()
+    monkeypatch.setattr(collecting, "BATCH_FILES", 2)
+
+    def stop(done: int, _: int) -> None:
+        if done == 5:
+            raise StoppedError
+
+    with pytest.raises(StoppedError):
+        hyperchunk.open_collection(names[:6], 0, output=output, progress=stop)
+    names[0].write_bytes(whole + b"\0")
+    done = command("collect", *names[:6], "-o", output, "--concat", "0")
+    assert done.returncode != 0
+    assert "0000.h5" in done.stderr
+    assert f"delete {partial}" in done.stderr
+    names[0].write_bytes(whole)
+    partial.unlink()
+    partial.write_bytes(b"something else")
+    done = command("collect", *names[:6], "-o", output, "--concat", "0")
+    assert done.returncode != 0
+    assert f"delete {partial}" in done.stderr
+    assert partial.read_bytes() == b"something else"

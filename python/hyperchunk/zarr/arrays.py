@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.lib.recfunctions import repack_fields
 
-from hyperchunk.collection import CollectionDataset
+from hyperchunk.collection_dataset import CollectionDataset
 from hyperchunk.dataset import Dataset
 from hyperchunk.dtypes import check_string_dtype
 from hyperchunk.exceptions import InvalidError, ObjectNotFoundError, UnsupportedError

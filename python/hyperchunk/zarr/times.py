@@ -10,7 +10,8 @@ import numpy as np
 
 from hyperchunk import netcdf
 from hyperchunk.arrow.optional_imports import import_optional
-from hyperchunk.collection import Collection, CollectionDataset
+from hyperchunk.collection import Collection
+from hyperchunk.collection_dataset import CollectionDataset
 from hyperchunk.exceptions import InvalidError
 from hyperchunk.typing import Array
 from hyperchunk.zarr.arrays import FileDataset

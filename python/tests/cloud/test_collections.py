@@ -145,3 +145,40 @@ def test_objects_at_the_top_of_a_bucket(server: s3server.Server, proxy: s3server
     np.testing.assert_array_equal(opened["x"][:], [0, 1, 2])
     with pytest.raises(NotFoundError, match="no file matches"):
         hyperchunk.open_collection("s3://tests/nothing*.h5", concat=0, storage_options=options)
+
+
+def test_statistics_save_requests(values: np.ndarray, proxy: s3server.Proxy, tmp_path: Path) -> None:
+    options = s3server.storage_options(proxy.endpoint)
+    collection = hyperchunk.open_collection("s3://tests/collected/*.nc", storage_options=options, statistics=["t0"])
+    collection.save(tmp_path / "all.hcx")
+    collection = hyperchunk.open_collection(tmp_path / "all.hcx", storage_options=options)
+    proxy.reset()
+    largest = float(values.max())
+    indices, found = collection.query("t0", f"value >= {largest!r}").read()
+    assert found.tolist() == [largest]
+    assert indices.tolist() == np.argwhere(values == largest).tolist()
+    # The two chunks of one granule are in one place.
+    assert proxy.stats()["requests"] <= 2
+    assert proxy.stats()["bytes"] < 30 * 40 * 4 * 2 + 20_000
+    proxy.reset()
+    assert len(collection.query("t0", f"value > {largest!r}").read()[1]) == 0
+    assert proxy.stats()["requests"] == 0
+    # Without statistics, all of them are read.
+    assert len(collection.query("t1", f"value > {largest + 1!r}").read()[1]) == 0
+    assert proxy.stats()["requests"] >= FILES
+
+
+def test_tables_of_all_files(values: np.ndarray, proxy: s3server.Proxy) -> None:
+    options = s3server.storage_options(proxy.endpoint)
+    collection = hyperchunk.open_collection("s3://tests/collected/*.nc", storage_options=options)
+    table = collection.table(columns=["time", "t0", "t5"])
+    proxy.set(latency="30ms")
+    proxy.reset()
+    start = time.monotonic()
+    found = table.to_numpy()
+    elapsed = time.monotonic() - start
+    np.testing.assert_array_equal(found["time"], np.arange(2 * FILES))
+    np.testing.assert_array_equal(found["t5"], values + 5)
+    # Files are read side by side: one after another, they would take as many round trips as there are requests.
+    assert elapsed < proxy.stats()["requests"] * 0.03
+    np.testing.assert_array_equal(table[7:9].to_numpy()["t0"], values[7:9])

@@ -28,5 +28,5 @@ pub use batches::Batches;
 pub use contiguous::map_contiguous;
 pub use filter::FilteredBatches;
 pub use scan::{Scan, ScanPart};
-pub use table::{Storage, Table, TableOptions};
+pub use table::{Storage, Table, TableOptions, joined};
 pub use zones::{ZonedColumn, Zones};

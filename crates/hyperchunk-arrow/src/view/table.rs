@@ -103,6 +103,18 @@ pub(super) struct TableParts {
     pub(super) metadata: HashMap<String, String>,
 }
 
+/// Joins batches of one schema.
+///
+/// # Errors
+/// Limit if one of the columns is too large for one array.
+pub fn joined(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<RecordBatch> {
+    match batches {
+        [one] => Ok(one.clone()),
+        all => concat_batches(schema, all)
+            .map_err(|error| Error::limit(format!("the batches of a table as one: {error}"))),
+    }
+}
+
 impl Table {
     /// Makes a table over a dataset or a group.
     ///
@@ -213,11 +225,7 @@ impl Table {
         while let Some(batch) = batches.next_batch()? {
             all.push(batch);
         }
-        match all.as_slice() {
-            [one] => Ok(one.clone()),
-            all => concat_batches(&self.0.schema, all)
-                .map_err(|error| Error::limit(format!("the batches of a table as one: {error}"))),
-        }
+        joined(&self.0.schema, &all)
     }
 
     /// Returns the address ranges of its mapped files.

@@ -29,6 +29,15 @@ pub struct ZonedColumn {
     pub bounds: Vec<Option<Bounds>>,
 }
 
+impl Zones {
+    /// Makes zones of columns, each with bounds for all ends.
+    #[must_use]
+    pub fn new(ends: Vec<u64>, columns: Vec<(String, Vec<Option<Bounds>>)>) -> Self {
+        let columns = columns.into_iter().map(|(name, bounds)| ZonedColumn { name, bounds }).collect();
+        Self { ends, columns, bytes_scanned: 0 }
+    }
+}
+
 impl Table {
     /// Returns whether any column has statistics. Does not read them.
     ///
