@@ -6,7 +6,7 @@ SHELL := /bin/bash
 
 PY := .venv/bin/python
 
-.PHONY: help setup demo test test-all lint platforms quick fuzz bench gpu docs wheel install-c clean
+.PHONY: help setup demo test test-all lint platforms quick fuzz bench gpu docs wheel npm install-c clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-9s %s\n", $$1, $$2 }'
@@ -57,6 +57,10 @@ wheel: ## the source archive and the wheel for publication, in dist/, tried in c
 	@tools/setup.sh wheel
 	@$(PY) tools/make_wheel.py $(STEPS)
 
+npm: ## the npm package for browsers and Node, packed into dist/ (two minutes)
+	@tools/setup.sh build
+	@$(PY) tools/make_npm.py --pack dist
+
 install-c: ## the library for C, its headers, and files for pkg-config and CMake, in PREFIX (/usr/local)
 	@tools/setup.sh build
 	@$(PY) tools/install_c.py --prefix "$(or $(PREFIX),/usr/local)"
@@ -65,3 +69,4 @@ clean: ## removes .venv/, built artefacts and reports (cargo's output stays)
 	rm -rf .venv site dist demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	rm -rf python/hyperchunk/_core*.so python/hyperchunk/plugins/*.so python/hyperchunk/plugins/worker-python
 	rm -rf python/hyperchunk/libexec python/hyperchunk/connector
+	rm -f bindings/javascript/hyperchunk.wasm bindings/javascript/LICENSE-*

@@ -8,6 +8,8 @@ state=${CI_STATE:-$(tools/warmth.sh)}
 
 tools/setup.sh system test package s3
 cargo test --locked --workspace --features hyperchunk-udf/worker-bin
+# The npm package, for its tests, where it can be built and run: two minutes.
+.venv/bin/python tools/make_npm.py --if-possible
 .venv/bin/python -m pytest python/tests
 .venv/bin/python tools/another_python.py
 elapsed=$(($(date +%s) - start))

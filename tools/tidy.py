@@ -36,6 +36,7 @@ MAY_USE = {
     "hyperchunk-door": set(),
     "hyperchunk-filter": {"hyperchunk-door"},
     "hyperchunk-wasm": {"hyperchunk-udf"},
+    "hyperchunk-web": {"hyperchunk", "hyperchunk-format"},
     "hyperchunk-snappy": {"hyperchunk-door"},
     "hyperchunk-vol": {"hyperchunk-h5abi"},
     "hyperchunk-vol-named": {"hyperchunk-door"},

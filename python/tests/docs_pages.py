@@ -1,6 +1,7 @@
 """Snippets of the pages, and the comments that say how to run them.
 
-A snippet is a block of ``python`` or ``sh``. HTML comments directly above it, invisible to readers, are its marks:
+A snippet is a block of ``python``, ``sh`` or ``js`` (run by Node with the npm package of this checkout). HTML comments
+directly above it, invisible to readers, are its marks:
 
     <!-- needs: scene.h5; a signing key -->    inputs, made by ``docs_inputs.py`` or by a ``file`` of the page
     <!-- file: ndvi.lua -->                    the block below, in any language, is that file
@@ -23,7 +24,7 @@ PAGES = (
     *sorted((ROOT / "docs").glob("*.md")),
     *(page for folder in ("guide", "how-to", "reference") for page in sorted((ROOT / "docs" / folder).glob("*.md"))),
 )
-LANGUAGES = ("python", "sh")
+LANGUAGES = ("python", "sh", "js")
 KINDS = ("needs", "file", "then", "continues", "follows", "not run")
 
 BLOCK = re.compile(r"((?:^<!--[^\n]*-->\n+)*)^(`{3,})(\w*)[^\n]*\n(.*?)^\2$", re.DOTALL | re.MULTILINE)

@@ -24,6 +24,7 @@ import pytest
 from docs_inputs import INPUTS
 from docs_pages import Snippet
 from fresh import HYPERCHUNK, environment
+from node_package import PACKAGE, lacking
 
 FOUND = {page: docs_pages.snippets(page) for page in docs_pages.PAGES}
 SNIPPETS = [snippet for found, _ in FOUND.values() for snippet in found]
@@ -128,6 +129,8 @@ def test_a_snippet_runs_alone(
     }
     del env["HDF5_PLUGIN_PATH"]  # a snippet that needs it sets it
     chain = snippet.chain()
+    if (reason := lacking()) is not None and any(one.language == "js" for one in chain):
+        pytest.skip(reason)
     with contextlib.ExitStack() as running:
         for one in chain:
             prepare(one, folder, buckets[0], running)
@@ -143,6 +146,12 @@ def test_a_snippet_runs_alone(
             if language == "python":
                 (folder / "program.py").write_text(text)
                 execute([sys.executable, "program.py"], folder, env)
+            elif language == "js":
+                (folder / "program.mjs").write_text(text)
+                (folder / "node_modules").mkdir(exist_ok=True)
+                if not (folder / "node_modules" / "hyperchunk").exists():
+                    (folder / "node_modules" / "hyperchunk").symlink_to(PACKAGE)
+                execute(["node", "program.mjs"], folder, env)
             else:
                 execute(["bash", "-euo", "pipefail", "-c", text], folder, env)
 
@@ -152,8 +161,8 @@ def test_a_snippet_that_does_not_run_has_a_reason() -> None:
 
 
 def test_pages_have_no_other_names_for_shells() -> None:
-    """Blocks of ``bash`` and ``shell`` would escape the test."""
-    others = re.compile(r"^```(bash|shell|zsh|py|python3|pycon)\b", re.MULTILINE)
+    """Blocks of ``bash`` or ``javascript`` would escape the test."""
+    others = re.compile(r"^```(bash|shell|zsh|py|python3|pycon|javascript|mjs|ts|typescript)\b", re.MULTILINE)
     assert [str(page) for page in docs_pages.PAGES if others.search(page.read_text(encoding="utf-8"))] == []
 
 

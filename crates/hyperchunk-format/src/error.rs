@@ -190,6 +190,12 @@ impl Error {
         self.0.file.as_deref()
     }
 
+    /// Returns the path of the object in which the error occurred.
+    #[must_use]
+    pub fn object_path(&self) -> Option<&str> {
+        self.0.object.as_deref()
+    }
+
     /// Returns the category, for programs.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {

@@ -1,11 +1,17 @@
 //! Deflate (1): one zlib stream a chunk. Source: RFC 1950 and 1951. The only parameter, the level from 0 to
 //! 9, is only used for encoding.
 
+#[cfg(not(target_family = "wasm"))]
+mod libdeflate;
+#[cfg(any(target_family = "wasm", test))]
+mod rust;
+
 use super::{Codec, Context, EncodeContext, EncodeOutcome};
-use crate::thread_state::with_state;
 use crate::{Error, ErrorKind, Result};
-use libdeflater::{CompressionLvl, Compressor, DecompressionError, Decompressor};
-use std::cell::RefCell;
+#[cfg(not(target_family = "wasm"))]
+use libdeflate as library;
+#[cfg(target_family = "wasm")]
+use rust as library;
 
 /// Maximum expansion of a deflate stream: two bits for 258 bytes.
 const MAX_EXPANSION: usize = 1032;
@@ -15,10 +21,11 @@ const DEFAULT_LEVEL: i32 = 6;
 /// Highest level of zlib; libdeflate has higher ones.
 const MAX_LEVEL: i32 = 9;
 
-thread_local! {
-    /// Last compressor used, with its level: creating one takes longer than compressing a small chunk.
-    static COMPRESSOR: RefCell<Option<(i32, Compressor)>> = const { RefCell::new(None) };
-    static DECOMPRESSOR: RefCell<Decompressor> = RefCell::new(Decompressor::new());
+/// Reason for which a stream was not decompressed.
+#[derive(Debug, Clone, Copy)]
+enum Failure {
+    NoRoom,
+    Damaged,
 }
 
 /// Deflate codec.
@@ -45,19 +52,18 @@ impl Codec for Deflate {
         let mut size = guess.min(most);
         loop {
             let room = context.room(output, size as u64)?;
-            let done = with_state(&DECOMPRESSOR, |state| state.zlib_decompress(input, room));
-            match done {
+            match library::decompress(input, room) {
                 Ok(length) => {
                     output.truncate(length);
                     return Ok(());
                 }
-                Err(DecompressionError::InsufficientSpace) if size < most => {
+                Err(Failure::NoRoom) if size < most => {
                     size = size.saturating_mul(2).clamp(1 << 12, most);
                 }
-                Err(DecompressionError::InsufficientSpace) => {
+                Err(Failure::NoRoom) => {
                     return Err(Error::limit(format!("more than {size} bytes come out of the stream")));
                 }
-                Err(DecompressionError::BadData) => {
+                Err(Failure::Damaged) => {
                     return Err(Error::new(ErrorKind::Filter, "not a whole zlib stream, or damaged"));
                 }
             }
@@ -74,46 +80,44 @@ impl Codec for Deflate {
             None => DEFAULT_LEVEL,
             Some(level) => i32::try_from(*level).unwrap_or(i32::MAX),
         };
-        with_compressor(level, |compressor| {
-            let most = context.most(input, compressor.zlib_compress_bound(input.len()));
-            let room = context.room(output, most)?;
-            // The only error is lack of space, and without the optional flag there is enough.
-            Ok(compressor.zlib_compress(input, room).map_or(EncodeOutcome::Refused, EncodeOutcome::Written))
-        })
+        let most = context.most(input, library::bound(input.len(), checked(level)?)?);
+        let room = context.room(output, most)?;
+        // Without the optional flag there is enough space.
+        Ok(library::compress(input, room, level)?.map_or(EncodeOutcome::Refused, EncodeOutcome::Written))
     }
 }
 
-/// Calls `with` with this thread's compressor for a level.
-fn with_compressor<T>(level: i32, with: impl FnOnce(&mut Compressor) -> Result<T>) -> Result<T> {
-    with_state(&COMPRESSOR, |kept| match kept {
-        Some((of, compressor)) if *of == level => with(compressor),
-        _ => {
-            let checked = CompressionLvl::new(level)
-                .ok()
-                .filter(|_| level <= MAX_LEVEL)
-                .ok_or_else(|| Error::invalid(format!("level {level}; there are 0 to {MAX_LEVEL}")))?;
-            with(&mut kept.insert((level, Compressor::new(checked))).1)
-        }
-    })
+/// Returns a level if it exists.
+fn checked(level: i32) -> Result<i32> {
+    match level {
+        0..=MAX_LEVEL => Ok(level),
+        _ => Err(Error::invalid(format!("level {level}; there are 0 to {MAX_LEVEL}"))),
+    }
 }
 
 /// Compresses `from` into `to`; returns the number of bytes, or `None` if they do not fit.
 #[cfg(feature = "blosc")]
 pub(super) fn deflate(from: &[u8], to: &mut [u8], level: i32) -> Result<Option<usize>> {
-    with_compressor(level, |compressor| Ok(compressor.zlib_compress(from, to).ok()))
+    library::compress(from, to, checked(level)?)
 }
 
 /// Decompresses a stream into `to`; returns the number of bytes.
 #[cfg(feature = "blosc")]
 pub(super) fn inflate(from: &[u8], to: &mut [u8]) -> Result<usize> {
-    with_state(&DECOMPRESSOR, |state| state.zlib_decompress(from, to))
-        .map_err(|error| Error::new(ErrorKind::Filter, format!("damaged zlib data: {error}")))
+    library::decompress(from, to).map_err(|failure| {
+        let message = match failure {
+            Failure::NoRoom => "damaged zlib data: more bytes than there should be",
+            Failure::Damaged => "damaged zlib data",
+        };
+        Error::new(ErrorKind::Filter, message)
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::testing::check_damaged;
+    use crate::codec::testing::{Dice, check_damaged, encoded};
+    use std::cell::RefCell;
 
     /// A thousand zeros, by zlib.
     const ZEROS: &[u8] =
@@ -157,6 +161,33 @@ mod tests {
         check_damaged(&Deflate, NINE, &[6], 9);
     }
 
+    #[test]
+    fn test_libraries_agree() {
+        let mut dice = Dice::new(5);
+        for length in [0, 1, 300, 65_536, 100_000] {
+            let bytes: Vec<u8> = dice.bytes(length).iter().map(|byte| byte % 11).collect();
+            let stream = encoded(&Deflate, &bytes, &[6]).unwrap();
+            let mut room = vec![0; length];
+            assert_eq!(rust::decompress(&stream, &mut room).unwrap(), length);
+            assert_eq!(room, bytes);
+            if length > 0 {
+                let short = rust::decompress(&stream, &mut room[..length - 1]);
+                assert!(matches!(short, Err(Failure::NoRoom)), "{short:?}");
+            }
+            for _ in 0..200 {
+                let mut damaged = stream.clone();
+                let place = dice.below(damaged.len());
+                damaged[place] ^= 1 << dice.below(8);
+                let (mut one, mut other) = (vec![0; length], vec![0; length]);
+                let sizes = [library::decompress(&damaged, &mut one), rust::decompress(&damaged, &mut other)];
+                match sizes {
+                    [Ok(size), Ok(same)] => assert_eq!((size, one), (same, other)),
+                    [one, other] => assert!(one.is_err() && other.is_err(), "{one:?} {other:?} at {place}"),
+                }
+            }
+        }
+    }
+
     /// Reader of a stream that runs in a thread-local destructor.
     #[cfg(feature = "blosc")]
     struct DestructorReader(std::sync::mpsc::Sender<(bool, Option<usize>)>);
@@ -164,7 +195,7 @@ mod tests {
     #[cfg(feature = "blosc")]
     impl Drop for DestructorReader {
         fn drop(&mut self) {
-            let gone = DECOMPRESSOR.try_with(|_| ()).is_err();
+            let gone = libdeflate::DECOMPRESSOR.try_with(|_| ()).is_err();
             let read = std::panic::catch_unwind(|| inflate(NINE, &mut [0; 9]).unwrap());
             self.0.send((gone, read.ok())).unwrap();
         }

@@ -1,11 +1,20 @@
 //! Zstandard (32015): one frame a chunk. Source: RFC 8878. The parameter, the level, is only used for
 //! encoding.
 
+#[cfg(not(target_family = "wasm"))]
+mod libzstd;
+#[cfg(any(target_family = "wasm", test))]
+mod rust;
+
 use super::{Codec, Context, EncodeContext, EncodeOutcome};
-use crate::thread_state::with_state;
 use crate::{Error, ErrorKind, Result};
-use std::cell::RefCell;
-use zstd::bulk::{Compressor, Decompressor};
+#[cfg(feature = "blosc")]
+pub(super) use library::decompress_with;
+pub(super) use library::{bound, compress, decompress};
+#[cfg(not(target_family = "wasm"))]
+use libzstd as library;
+#[cfg(target_family = "wasm")]
+use rust as library;
 
 /// First output size to try if a frame does not store its size.
 const FIRST_OUTPUT_BYTES: usize = 1 << 16;
@@ -13,12 +22,6 @@ const FIRST_OUTPUT_BYTES: usize = 1 << 16;
 /// Default level, and highest level.
 const DEFAULT_LEVEL: i32 = 3;
 const MAX_LEVEL: i32 = 22;
-
-thread_local! {
-    /// Compressor with its level.
-    static COMPRESSOR: RefCell<Option<(i32, Compressor<'static>)>> = const { RefCell::new(None) };
-    static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
-}
 
 /// Zstandard codec.
 #[derive(Debug)]
@@ -38,7 +41,7 @@ impl Codec for Zstd {
     }
 
     fn decode_over(&self, input: &[u8], output: &mut Vec<u8>, context: &Context<'_>) -> Result<()> {
-        let declared = Decompressor::upper_bound(input);
+        let declared = library::stored_size(input);
         let guess = context.expected.unwrap_or(FIRST_OUTPUT_BYTES).min(context.limit);
         let mut size = declared.unwrap_or(guess);
         loop {
@@ -71,49 +74,8 @@ impl Codec for Zstd {
     }
 }
 
-/// Returns the maximum size of a frame for `size` bytes.
-pub(super) fn bound(size: usize) -> usize {
-    zstd::zstd_safe::compress_bound(size)
-}
-
-/// Compresses `from` into `to`; returns the number of bytes, or `None` if they do not fit.
-pub(super) fn compress(from: &[u8], to: &mut [u8], level: i32) -> Result<Option<usize>> {
-    with_state(&COMPRESSOR, |kept| {
-        let compressor = match kept {
-            Some((of, compressor)) if *of == level => compressor,
-            _ => {
-                let made = Compressor::new(level).map_err(|error| Error::limit(error.to_string()))?;
-                &mut kept.insert((level, made)).1
-            }
-        };
-        match compressor.compress_to_buffer(from, to) {
-            Ok(written) => Ok(Some(written)),
-            Err(_) if to.len() < bound(from.len()) => Ok(None),
-            Err(error) => Err(Error::limit(error.to_string())),
-        }
-    })
-}
-
-/// Decompresses a frame into `to`; returns the number of bytes.
-pub(super) fn decompress(from: &[u8], to: &mut [u8]) -> Result<usize> {
-    with_state(&DECOMPRESSOR, |state| {
-        let state = match state {
-            Some(state) => state,
-            None => state.insert(Decompressor::new().map_err(|error| Error::limit(error.to_string()))?),
-        };
-        state.decompress_to_buffer(from, to).map_err(|error| damaged(&error))
-    })
-}
-
-/// Decompresses like [`decompress`], with a dictionary.
-#[cfg(feature = "blosc")]
-pub(super) fn decompress_with(from: &[u8], to: &mut [u8], dictionary: &[u8]) -> Result<usize> {
-    let state = Decompressor::with_dictionary(dictionary);
-    state.and_then(|mut state| state.decompress_to_buffer(from, to)).map_err(|error| damaged(&error))
-}
-
 #[cold]
-fn damaged(error: &std::io::Error) -> Error {
+fn damaged(error: &dyn std::fmt::Display) -> Error {
     Error::new(ErrorKind::Filter, format!("damaged zstd data: {error}"))
 }
 
@@ -143,10 +105,50 @@ mod tests {
             assert_eq!(decoded(&Zstd, &streamed(bytes), &[1], length).unwrap(), bytes);
             let own = encoded(&Zstd, bytes, &[1]).unwrap();
             assert_eq!(own, whole);
-            assert_eq!(Decompressor::upper_bound(&own), Some(length), "readers need the size");
+            assert_eq!(library::stored_size(&own), Some(length), "readers need the size");
             let (one, two) = bytes.split_at(length / 3);
             let two_frames = [zstd::bulk::compress(one, 9).unwrap(), streamed(two)].concat();
             assert_eq!(decoded(&Zstd, &two_frames, &[9], length).unwrap(), bytes);
+        }
+    }
+
+    #[test]
+    fn test_libraries_agree() {
+        let mut dice = Dice::new(7);
+        for length in [0, 1, 255, 256, 70_000, 300_000] {
+            let bytes: Vec<u8> = dice.bytes(length).iter().map(|byte| byte % 7).collect();
+            let mut sum = zstd::bulk::Compressor::new(3).unwrap();
+            sum.include_checksum(true).unwrap();
+            let frames = [
+                (zstd::bulk::compress(&bytes, 1).unwrap(), false),
+                (sum.compress(&bytes).unwrap(), true),
+                (streamed(&bytes), false),
+            ];
+            for (frame, is_summed) in frames {
+                assert_eq!(rust::stored_size(&frame), library::stored_size(&frame));
+                let mut room = vec![0; length];
+                assert_eq!(rust::decompress(&frame, &mut room).unwrap(), length);
+                assert_eq!(room, bytes);
+                if length > 0 {
+                    rust::decompress(&frame, &mut room[1..]).unwrap_err();
+                }
+                for _ in 0..200 {
+                    let mut damaged = frame.clone();
+                    let place = dice.below(damaged.len());
+                    damaged[place] ^= 1 << dice.below(8);
+                    let (mut one, mut other) = (vec![0; length], vec![0; length]);
+                    let sizes = [decompress(&damaged, &mut one), rust::decompress(&damaged, &mut other)];
+                    if let [Ok(size), Ok(same)] = sizes {
+                        assert_eq!((size, &one), (same, &other));
+                    }
+                    if is_summed && sizes[1].is_ok() {
+                        assert_eq!(other, bytes);
+                    }
+                }
+                drop(rust::decompress(&frame[..frame.len() / 2], &mut vec![0; length]));
+            }
+            let two = [streamed(&bytes), zstd::bulk::compress(&bytes, 9).unwrap()].concat();
+            assert_eq!(rust::decompress(&two, &mut vec![0; 2 * length]).unwrap(), 2 * length);
         }
     }
 

@@ -147,6 +147,7 @@ pub fn take_identity(cursor: &mut Cursor<'_>, longest: u64) -> Result<Identity> 
 }
 
 /// Compresses the bytes of a section, with a checksum.
+#[cfg(not(target_family = "wasm"))]
 pub fn pack(bytes: &[u8], level: i32) -> Result<Vec<u8>> {
     let pack = || {
         let mut compressor = zstd::bulk::Compressor::new(level)?;
@@ -154,6 +155,24 @@ pub fn pack(bytes: &[u8], level: i32) -> Result<Vec<u8>> {
         compressor.compress(bytes)
     };
     pack().map_err(|error: std::io::Error| Error::new(ErrorKind::Io, format!("zstd: {error}")))
+}
+
+/// Refuses to write an index: libzstd is not in this build.
+#[cfg(target_family = "wasm")]
+pub fn pack(_bytes: &[u8], _level: i32) -> Result<Vec<u8>> {
+    Err(Error::unsupported("this build writes no index"))
+}
+
+/// Opens the stream of a compressed section.
+#[cfg(not(target_family = "wasm"))]
+fn unpack_stream(packed: &[u8]) -> std::io::Result<impl std::io::Read> {
+    zstd::stream::read::Decoder::with_buffer(packed)
+}
+
+/// Refuses to read an index.
+#[cfg(target_family = "wasm")]
+fn unpack_stream(_packed: &[u8]) -> std::io::Result<std::io::Empty> {
+    Err(std::io::Error::other("this build reads no index"))
 }
 
 /// Location of a section.
@@ -186,7 +205,7 @@ impl SectionLocation {
             return Err(damaged(format!("a section of {} bytes, more than {most}", self.length)));
         }
         let packed = bytes.get(self.place.clone()).unwrap_or_default();
-        let decoder = zstd::stream::read::Decoder::with_buffer(packed)
+        let decoder = unpack_stream(packed)
             .map_err(|error| damaged(format!("a section cannot be unpacked: {error}")))?;
         let mut unpacked = Vec::new();
         let read = decoder.take(self.length.saturating_add(1)).read_to_end(&mut unpacked);

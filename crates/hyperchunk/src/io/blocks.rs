@@ -75,8 +75,9 @@ impl Kept {
 impl Cache {
     fn lock(&self) -> MutexGuard<'_, Kept> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.process != std::process::id() {
-            kept.process = std::process::id();
+        let process = crate::os::process_id();
+        if kept.process != process {
+            kept.process = process;
             kept.pending.clear();
         }
         kept

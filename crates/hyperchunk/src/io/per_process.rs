@@ -28,7 +28,7 @@ impl<T> PerProcess<T> {
     /// # Errors
     /// The errors of `make`.
     pub fn get(&self, make: impl Fn() -> Result<T>, spare: impl Fn(T)) -> Result<&T> {
-        let id = std::process::id();
+        let id = crate::os::process_id();
         let mut place = self;
         loop {
             match place.0.get() {

@@ -175,6 +175,12 @@ pub fn obstacle(code: i32) -> Option<Obstacle> {
     }
 }
 
+/// Returns the number of this process; 0 in WebAssembly, where there is none and asking for it panics.
+#[must_use]
+pub fn process_id() -> u32 {
+    if cfg!(target_family = "wasm") { 0 } else { std::process::id() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

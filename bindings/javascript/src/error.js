@@ -1,0 +1,16 @@
+/** Error of the reader, with a kind for programs and the place that it concerns. */
+export class HyperchunkError extends Error {
+  constructor(kind, message, { object = null, file = null, offset = null, cause } = {}) {
+    super(message, cause === undefined ? undefined : { cause });
+    this.name = 'HyperchunkError';
+    this.kind = kind;
+    this.object = object;
+    this.file = file;
+    this.offset = offset;
+  }
+
+  /** Makes the error that an answer of the core describes. */
+  static from(found) {
+    return new HyperchunkError(found.kind, found.message, found);
+  }
+}
