@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -213,6 +213,20 @@ class Collection(Mapping[str, "CollectionDataset"]):
         #: Path or URL of the collection; None for one that was not saved.
         self.filename = name
         self._load()
+
+    def close(self) -> None:
+        """Closes its files, which are open, and locked where files are, while they are used; the last use of a
+        collection. Reads raise :class:`ClosedError` afterwards.
+        """
+        self._open.close()
+        for dataset in self._datasets.values():
+            dataset.__dict__.pop("first", None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def _load(self) -> None:
         self.__dict__.pop("_digest", None)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 
 from hyperchunk import _core, observing, selections
-from hyperchunk.exceptions import InvalidError
+from hyperchunk.exceptions import ClosedError, InvalidError
 from hyperchunk.file import is_url
 from hyperchunk.objects import encode
 from hyperchunk.typing import Array
@@ -64,9 +64,21 @@ class OpenFiles:
         self.most = REMOTE_FILES if all(is_url(name) for name in names) else LOCAL_FILES
         self._lock = threading.Lock()
         self._open: OrderedDict[int, _core.File] = OrderedDict()
+        self._closed = False
+
+    def close(self) -> None:
+        """Closes the files that no object in use has; no file is opened any more."""
+        with self._lock:
+            self._closed = True
+            self._open.clear()
+
+    def _check(self) -> None:
+        if self._closed:
+            raise ClosedError("the collection is closed")
 
     def _keep(self, number: int, file: _core.File) -> None:
         with self._lock:
+            self._check()
             self._open[number] = file
             self._open.move_to_end(number)
             while len(self._open) > self.most:
@@ -75,6 +87,7 @@ class OpenFiles:
     def file(self, number: int) -> _core.File:
         """Opens a file, if it is not open."""
         with self._lock:
+            self._check()
             found = self._open.get(number)
         if found is None:
             found = self._core.open_file(number)
@@ -84,6 +97,7 @@ class OpenFiles:
     def datasets(self, numbers: list[int], path: bytes, like: _core.Dataset) -> list[tuple[_core.File, _core.Dataset]]:
         """Opens a dataset of several files side by side."""
         with self._lock:
+            self._check()
             known = [self._open.get(number) for number in numbers]
         found = self._core.open_datasets(numbers, known, path, like)
         for number, (file, _) in zip(numbers, found, strict=True):

@@ -453,3 +453,18 @@ def test_virtual_datasets_of_odd_names_and_unnamed_axes(tmp_path: Path) -> None:
         with xr.open_dataset(made, engine=engine) as found:
             assert found["v"].dims == ("time", "x")
             assert found["v"].values.tolist() == [[0, 0], [1, 1], [2, 2]]
+
+
+def test_closed_collections_hold_no_file(tmp_path: Path) -> None:
+    for number in range(3):
+        with h5py.File(tmp_path / f"{number}.h5", "w") as file:
+            file["x"] = [number]
+    with hyperchunk.open_collection(str(tmp_path / "*.h5"), concat=0) as days:
+        kept = days["/x"]
+        assert kept[:].tolist() == [0, 1, 2]
+    for number in range(3):
+        with h5py.File(tmp_path / f"{number}.h5", "r+") as file:
+            file["x"][0] = 9
+    for read in (lambda: kept[:], lambda: days["/x"].shape, lambda: days.file(0)):
+        with pytest.raises(hyperchunk.exceptions.ClosedError, match="the collection is closed"):
+            read()
