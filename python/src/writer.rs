@@ -217,6 +217,11 @@ impl Writer {
         self.run(py, write::Writer::end)
     }
 
+    /// Returns whether a transaction is open.
+    fn is_in_transaction(&self) -> bool {
+        self.file.is_in_transaction()
+    }
+
     /// Undoes the transaction.
     fn rollback(&self, py: Python<'_>) -> PyResult<()> {
         self.run(py, write::Writer::rollback)

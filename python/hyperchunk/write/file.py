@@ -306,7 +306,9 @@ class WritableFile(WritableGroup, File):
                 facts["transaction"] = True
                 writer.end()
         except BaseException:
-            writer.rollback()
+            # A commit that could only not be put into the file yet has happened.
+            if writer.is_in_transaction():
+                writer.rollback()
             raise
 
     def close(self) -> None:

@@ -103,7 +103,7 @@ impl Writer {
     /// # Ok::<(), hyperchunk::Error>(())
     /// ```
     pub fn flush(&self) -> Result<()> {
-        self.0.open()?;
+        let _in_use = self.0.open()?;
         self.check_no_transaction("commit")?;
         self.commit(&mut self.0.commits())
     }
@@ -124,7 +124,12 @@ impl Writer {
                 .map_err(|error| self.0.named(error))?;
             *last = Some(changes);
         }
-        Ok(())
+        self.0.sink.settle().map_err(|error| {
+            self.0.named(error).followed_by(
+                "; the commit has happened all the same: it is in the journal beside the file, and is put into the file \
+                 by the next flush, by close, or by whoever opens the file next",
+            )
+        })
     }
 
     /// Discards the file; uncommitted changes are lost. The writer is closed and its lock released even if
@@ -148,9 +153,15 @@ impl Writer {
     /// # Ok::<(), hyperchunk::Error>(())
     /// ```
     pub fn discard(&self) -> Result<()> {
+        // A child that was forked leaves its parent's file alone.
+        if self.0.gate.check_process().is_err() {
+            return Ok(());
+        }
+        let was_closed = self.0.gate.is_closed();
+        self.0.gate.close();
         let _one = self.0.commits();
         let again = self.0.left.swap(false, Ordering::AcqRel);
-        if self.0.closed.swap(true, Ordering::AcqRel) && !again {
+        if was_closed && !again {
             return self.0.journal.as_ref().map_or(Ok(()), Journal::end);
         }
         let discarded = self.0.sink.discard();
@@ -180,11 +191,24 @@ impl Writer {
     /// # Ok::<(), hyperchunk::Error>(())
     /// ```
     pub fn close(&self) -> Result<()> {
+        self.0.gate.check_process().map_err(|error| self.0.named(error))?;
         self.check_no_transaction("close the file")?;
+        let was_closed = self.0.gate.is_closed();
+        // What another thread writes at this moment is in the file, or is refused.
+        self.0.gate.close();
         let mut last = self.0.commits();
-        if self.0.closed.load(Ordering::Acquire) {
+        if was_closed && !self.0.gate.is_closed() {
+            // Another thread tried, and failed.
+            drop(last);
+            return self.close();
+        }
+        if was_closed {
             // It may be there still, if it could not be deleted.
             let is_kept = self.0.left.load(Ordering::Acquire);
+            if is_kept && self.0.edit.is_some() {
+                drop(last);
+                return self.discard();
+            }
             let journal = self.0.journal.as_ref().filter(|_| !is_kept);
             return journal.map_or(Ok(()), Journal::end);
         }
@@ -192,7 +216,7 @@ impl Writer {
             self.0.end_swmr().map_err(|error| self.0.named(error))?;
             self.commit(&mut last)
         };
-        closing().map_err(|error| match (&self.0.journal, &self.0.name) {
+        closing().inspect_err(|_| self.0.gate.reopen()).map_err(|error| match (&self.0.journal, &self.0.name) {
             (Some(_), Some(name)) => error.followed_by(&format!(
                 "; what was written is kept: close it again, or run `hyperchunk recover {name}` when this program has ended"
             )),
@@ -201,9 +225,9 @@ impl Writer {
         // Earlier commits may have been longer than this one.
         let ends = *self.0.ends.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, last)) = ends.filter(|(longest, last)| longest > last) {
-            self.0.sink.cut(last).map_err(|error| self.0.named(error))?;
+            let cut = self.0.sink.cut(last).inspect_err(|_| self.0.gate.reopen());
+            cut.map_err(|error| self.0.named(error))?;
         }
-        self.0.closed.store(true, Ordering::Release);
         self.0.sink.release();
         self.0.journal.as_ref().map_or(Ok(()), Journal::end)
     }

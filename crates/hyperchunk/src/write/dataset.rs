@@ -194,7 +194,7 @@ impl DatasetWriter {
     }
 
     fn write_elements(&self, choice: &Selection, elements: &Elements<'_>) -> Result<()> {
-        self.file.0.open()?;
+        let _in_use = self.file.0.open()?;
         self.check_writable()?;
         // Before, too: a snapshot that is taken meanwhile is stale.
         self.file.0.changed();
@@ -211,7 +211,7 @@ impl DatasetWriter {
     /// sink's.
     pub fn copy_parts(&self, parts: &[FilePart<'_>], threads: usize) -> Result<()> {
         let inner = &self.file.0;
-        inner.open()?;
+        let _in_use = inner.open()?;
         let size =
             self.node.dataspace().elements().unwrap_or(0).saturating_mul(self.node.element_size as u64);
         let inside = |part: &FilePart<'_>| part.at.checked_add(part.length).is_some_and(|end| end <= size);
@@ -331,7 +331,7 @@ impl DatasetWriter {
     /// # Ok::<(), hyperchunk::Error>(())
     /// ```
     pub fn write_chunk(&self, offset: &[u64], data: &[u8], filter_mask: u32) -> Result<()> {
-        self.file.0.open()?;
+        let _in_use = self.file.0.open()?;
         let chunks = self.own_chunks()?;
         self.check_writable()?;
         self.check_chunk(chunks, data)?;
@@ -349,7 +349,7 @@ impl DatasetWriter {
     /// # Errors
     /// As [`DatasetWriter::write_chunk`]; then none of them is written, unless the sink failed.
     pub fn write_chunks(&self, chunks: &[DirectChunk<'_>]) -> Result<()> {
-        self.file.0.open()?;
+        let _in_use = self.file.0.open()?;
         let own = self.own_chunks()?;
         self.check_writable()?;
         let mut placed = Vec::with_capacity(chunks.len());
@@ -369,7 +369,7 @@ impl DatasetWriter {
     /// # Errors
     /// As [`DatasetWriter::write_chunks`]; Invalid if `run` is inconsistent.
     pub fn write_chunk_run(&self, run: &ChunkRun<'_>) -> Result<()> {
-        self.file.0.open()?;
+        let _in_use = self.file.0.open()?;
         let own = self.own_chunks()?;
         self.check_writable()?;
         let ChunkRun { offsets, data, sizes, masks } = *run;
@@ -430,7 +430,7 @@ impl DatasetWriter {
     /// # Errors
     /// As [`DatasetWriter::write_chunk`].
     pub fn read_chunk(&self, offset: &[u64]) -> Result<Option<(Vec<u8>, u32)>> {
-        self.file.0.open()?;
+        let _in_use = self.file.0.open()?;
         self.file.0.check_there(self.id).map_err(|error| self.named(error))?;
         let chunks = self.own_chunks()?;
         let scaled = self.scaled(chunks, offset)?;
@@ -461,7 +461,7 @@ impl DatasetWriter {
     /// # Ok::<(), hyperchunk::Error>(())
     /// ```
     pub fn resize(&self, dims: &[u64]) -> Result<()> {
-        self.file.0.open()?;
+        let _in_use = self.file.0.open()?;
         message_limits::extent(dims, &[]).map_err(|error| self.named(error))?;
         let chunks = self.own_chunks()?;
         self.check_writable()?;

@@ -18,6 +18,7 @@ mod edit;
 mod embedded_format;
 mod encoding;
 mod free_list;
+mod gate;
 mod group_messages;
 mod heap;
 mod journal;

@@ -66,6 +66,10 @@ impl Sink for OffsetSink {
         self.sink.data_ended(self.base + end)
     }
 
+    fn settle(&self) -> Result<()> {
+        self.sink.settle()
+    }
+
     fn release(&self) {
         self.sink.release();
     }

@@ -21,7 +21,7 @@ impl Writer {
     /// Limit if they are too many; Invalid if the file has a journal, which cannot record writes that it
     /// does not see.
     pub fn reserve(&self, length: u64, alignment: u64) -> Result<u64> {
-        self.0.open()?;
+        let _in_use = self.0.open()?;
         if self.0.journal.is_some() || !alignment.is_power_of_two() {
             let message = "bytes of a file with a journal, or an alignment that is no power of two";
             return Err(self.0.named(Error::invalid(message)));
@@ -45,7 +45,7 @@ impl Writer {
     /// # Errors
     /// The sink's.
     pub fn write_reserved(&self, address: u64, parts: &mut [IoSlice<'_>]) -> Result<()> {
-        self.0.open()?;
+        let _in_use = self.0.open()?;
         let written = self.0.sink.write_parts_at(address, parts);
         written.map_err(|error| self.0.named(error))
     }
@@ -63,7 +63,7 @@ impl Writer {
     /// # Errors
     /// Invalid if the range is outside it; the sink's.
     pub fn write_user_block(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.0.open()?;
+        let _in_use = self.0.open()?;
         let end = offset.checked_add(bytes.len() as u64);
         if end.is_none_or(|end| end > self.0.options.user_block) {
             let message = format!("{} bytes at {offset} of a user block", bytes.len());
@@ -108,7 +108,7 @@ impl DatasetWriter {
     /// # Errors
     /// Invalid if the dataset has no chunks or has filters, or none begins there.
     pub fn place_chunk(&self, offset: &[u64], address: u64) -> Result<()> {
-        self.file.0.open()?;
+        let _in_use = self.file.0.open()?;
         let chunks = self.own_chunks()?;
         if self.is_filtered() {
             return Err(self
@@ -127,7 +127,7 @@ impl DatasetWriter {
     /// # Errors
     /// Invalid if the dataset has no chunks, or has another number of dimensions.
     pub fn redefine(&self, dataspace: Dataspace) -> Result<()> {
-        self.file.0.open()?;
+        let _in_use = self.file.0.open()?;
         let rank = self.own_chunks()?.dims.len();
         let agrees = matches!(&dataspace, Dataspace::Simple { dims, max }
             if dims.len() == rank && max.len() == rank
@@ -145,7 +145,7 @@ impl DatasetWriter {
     /// # Errors
     /// Invalid if the dataset is not contiguous.
     pub fn place(&self, start: u64) -> Result<()> {
-        self.file.0.open()?;
+        let _in_use = self.file.0.open()?;
         let Data::Contiguous { address, .. } = &self.node.data else {
             return Err(self.file.0.named(Error::invalid("the dataset is not stored in one piece")));
         };

@@ -74,7 +74,7 @@ impl Writer {
 
     /// Stores bytes in the heap; returns the collection's address and the object's number.
     fn store_bytes(&self, bytes: &[u8], heap: &Heap) -> Result<(u64, u32)> {
-        self.0.open()?;
+        let _in_use = self.0.open()?;
         let in_front = std::ptr::eq(heap, &self.0.front_heap);
         let usual = if in_front { SMALL_COLLECTION_BYTES } else { heap.usual_bytes(self.0.edit.is_some()) };
         let take = |length| match in_front.then(|| self.0.take_front(length, false)).flatten() {

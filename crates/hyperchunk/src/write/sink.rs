@@ -76,6 +76,14 @@ pub trait Sink: Send + std::marker::Sync + fmt::Debug {
     /// As [`Sink::write_at`].
     fn publish(&self, size: u64) -> Result<()>;
 
+    /// Puts what waits of a published commit into the file.
+    ///
+    /// # Errors
+    /// As [`Sink::write_at`]; the commit has happened, and waits further.
+    fn settle(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Truncates the file to `size` bytes; nothing uses the rest.
     ///
     /// # Errors
@@ -423,6 +431,11 @@ impl Sink for LocalSink {
     }
 
     fn publish(&self, size: u64) -> Result<()> {
+        if self.published.load(Ordering::Acquire) && !self.folder.is_at(&self.name, &self.file) {
+            let message = "cannot commit: expected the file that was opened, got another one, or none, in its place; \
+                           another program replaced or deleted it, and what was not committed is lost";
+            return Err(self.named(Error::new(ErrorKind::Changed, message)));
+        }
         let length = self.file.metadata().map_err(|error| self.named(cannot("look at", &error)))?.len();
         if length < size {
             os::extend(&self.file, size).map_err(|error| self.named(cannot("resize", &error)))?;

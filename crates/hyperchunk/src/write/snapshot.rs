@@ -90,7 +90,7 @@ impl Writer {
 
     /// Returns the current state of the file, and the address of each object in it.
     pub(super) fn picture(&self) -> Result<(File, Arc<[u64]>)> {
-        self.0.open()?;
+        let _in_use = self.0.open()?;
         let mut last = self.0.snapshot.lock().unwrap_or_else(PoisonError::into_inner);
         let changes = self.changes();
         if let Some((_, file, addresses)) = last.as_ref().filter(|(at, ..)| *at == changes) {

@@ -59,7 +59,7 @@ impl Writer {
     /// cannot grow in place: with two or more unlimited dimensions, sequences, or references to them; as
     /// [`Writer::flush`].
     pub fn begin_swmr(&self) -> Result<()> {
-        self.0.open()?;
+        let _in_use = self.0.open()?;
         let mut last = self.0.commits();
         if self.0.swmr().is_some() {
             return Ok(());

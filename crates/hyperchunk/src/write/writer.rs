@@ -4,6 +4,7 @@ use super::chunks::{Data, NewChunk};
 use super::dataset::DatasetWriter;
 use super::edit::Edit;
 use super::embedded_format::Companion;
+use super::gate::{Gate, InUse};
 use super::heap::Heap;
 use super::journal::{Entry, Journal, NewDataset, delete_unstarted};
 use super::message_limits;
@@ -71,7 +72,7 @@ pub(super) struct Inner {
     pub(super) promised: Mutex<Option<Range<u64>>>,
     /// Size in bytes of the partially written chunks in memory.
     pub(super) waiting_bytes: AtomicUsize,
-    pub(super) closed: AtomicBool,
+    pub(super) gate: Gate,
     /// True if the sink could not be discarded.
     pub(super) left: AtomicBool,
     /// Number of changes.
@@ -175,11 +176,9 @@ impl Inner {
         }
     }
 
-    pub(super) fn open(&self) -> Result<()> {
-        if self.closed.load(Ordering::Acquire) {
-            return Err(self.named(Error::invalid("the file is closed")));
-        }
-        Ok(())
+    /// Begins an operation, which ends with the returned value.
+    pub(super) fn open(&self) -> Result<InUse<'_>> {
+        self.gate.enter().map_err(|error| self.named(error))
     }
 
     pub(super) fn changed(&self) {
@@ -370,7 +369,7 @@ impl Writer {
             tree: RwLock::new(Tree::new(false)),
             heap: Heap::default(),
             waiting_bytes: AtomicUsize::new(0),
-            closed: AtomicBool::new(false),
+            gate: Gate::new(),
             left: AtomicBool::new(false),
             changes: AtomicU64::new(0),
             snapshot: Mutex::default(),
@@ -401,7 +400,7 @@ impl Writer {
         &self,
         with: impl FnOnce(&mut Tree, &mut Vec<Entry>) -> Result<(T, Undo)>,
     ) -> Result<T> {
-        self.0.open()?;
+        let _in_use = self.0.open()?;
         let mut done = Vec::new();
         let mut tree = self.0.tree_mut();
         let changed = with(&mut tree, &mut done).and_then(|(changed, undo)| match self.0.note(&done) {
@@ -602,7 +601,7 @@ impl Writer {
     /// # Errors
     /// Invalid if the object is of another file.
     pub fn address(&self, object: NodeId) -> Result<u64> {
-        self.0.open()?;
+        let _in_use = self.0.open()?;
         self.load(object)?;
         // A commit of an edit fixes addresses, too.
         let _one = self.0.edit.as_ref().map(|_| self.0.commits());

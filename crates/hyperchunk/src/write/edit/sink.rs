@@ -97,12 +97,16 @@ impl Sink for EditSink {
         // New bytes are on disk before the commit that refers to them.
         self.file.publish(size)?;
         redo.complete(&*self.file, size)?;
-        // Committed from here on, even if the bytes cannot be put into the file yet.
+        // Committed from here on, even if the bytes cannot be put into the file yet: `settle` does that.
         self.committed_end.fetch_max(size, Ordering::AcqRel);
         if let Some((reused, _)) = self.reused.get() {
             reused.clear();
         }
-        redo.apply(&*self.file)
+        Ok(())
+    }
+
+    fn settle(&self) -> Result<()> {
+        self.finish()
     }
 
     fn cut(&self, _: u64) -> Result<()> {

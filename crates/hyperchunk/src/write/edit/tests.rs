@@ -6,6 +6,7 @@ use crate::write::options::{DatasetOptions, NewLayout};
 use crate::write::sink::MemorySink;
 use hyperchunk_format::model::{Attribute, ByteOrder, CharacterSet, Dataspace, Datatype};
 use hyperchunk_format::select::Selection;
+use std::ops::Range;
 
 /// Number of bytes that a disk writes at once.
 const SECTOR_BYTES: usize = 512;
@@ -74,6 +75,8 @@ struct Disk {
     file: DiskFile,
     journal: DiskFile,
     left: Option<u64>,
+    /// Numbers of operations that fail.
+    failing: Range<u64>,
     done: u64,
     /// Number of writes of committed bytes that a kill could end inside a sector.
     unaligned: usize,
@@ -92,6 +95,9 @@ impl Disk {
 
     fn step(&mut self) -> Result<()> {
         self.done += 1;
+        if self.failing.contains(&self.done) {
+            return Err(Error::new(ErrorKind::Io, "the disk is full"));
+        }
         match &mut self.left {
             Some(0) => Err(Error::new(ErrorKind::Io, "the disk has failed")),
             Some(left) => {
@@ -154,6 +160,10 @@ impl Sink for Shared {
 
     fn sync(&self) -> Result<()> {
         self.sync_all()
+    }
+
+    fn cut(&self, size: u64) -> Result<()> {
+        self.with(|file| file.pending.push(Operation::Resize(usize::try_from(size).unwrap())))
     }
 
     fn publish(&self, size: u64) -> Result<()> {
@@ -232,14 +242,18 @@ fn old_with(options: &CreateOptions) -> Vec<u8> {
 
 /// Sets everything to a value, and commits.
 fn change(writer: &Writer, value: u8) -> Result<()> {
+    set_all(writer, value)?;
+    writer.flush()
+}
+
+fn set_all(writer: &Writer, value: u8) -> Result<()> {
     let find = |name: &[u8]| match writer.find(NodeId::ROOT, name)? {
         Some(super::super::NewLink::Hard(id)) => writer.dataset(id),
         _ => Err(Error::invalid("no such dataset")),
     };
     find(b"c")?.write(&Selection::All, &numbers(value, 3000))?;
     find(b"d")?.write(&Selection::All, &numbers(value, 900))?;
-    writer.set_attribute(NodeId::ROOT, attribute(value, 10 + 100 * usize::from(value)))?;
-    writer.flush()
+    writer.set_attribute(NodeId::ROOT, attribute(value, 10 + 100 * usize::from(value)))
 }
 
 /// Returns the value that everything in a file has.
@@ -354,6 +368,76 @@ fn all_or_nothing(before: &[u8], options: &CreateOptions) {
         }
     }
     assert_eq!(refused > 0, options.guard);
+}
+
+/// The file as it is on the disk, for reading.
+#[derive(Debug)]
+struct OnDisk(Arc<Mutex<Disk>>);
+
+impl crate::io::Source for OnDisk {
+    fn size(&self) -> u64 {
+        self.0.lock().unwrap().file.now().len() as u64
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        Shared(Arc::clone(&self.0), false).read(offset, buffer);
+        Ok(())
+    }
+}
+
+/// Sets everything to a value in a transaction; returns the last committed value, and false if that is in doubt.
+fn transact(writer: &Writer, value: u8, committed: u8) -> (u8, bool) {
+    if writer.begin().is_err() {
+        return (committed, true);
+    }
+    let changed = set_all(writer, value).is_ok();
+    if changed && writer.end().is_ok() {
+        return (value, true);
+    }
+    if !writer.is_in_transaction() {
+        assert!(changed);
+        return (value, true);
+    }
+    (committed, writer.rollback().is_ok())
+}
+
+#[test]
+fn transactions_that_fail_are_undone_or_committed_and_the_file_is_edited_further() {
+    let before = old();
+    let run = |failing: Range<u64>| {
+        let disk = Arc::new(Mutex::new(Disk { failing, ..Disk::default() }));
+        disk.lock().unwrap().file.durable.clone_from(&before);
+        let base = File::from_source(Arc::new(OnDisk(Arc::clone(&disk))), None, &OpenOptions::default());
+        let (file, journal) = (Shared(Arc::clone(&disk), false), Shared(Arc::clone(&disk), true));
+        let (names, options) = (("a.h5", OnlyEdit::default()), CreateOptions::default());
+        let writer = begin(Arc::new(file), Box::new(journal), base.unwrap(), names, &options).unwrap();
+        let (mut committed, mut known) = (1, true);
+        for value in 2..6 {
+            if known {
+                (committed, known) = transact(&writer, value, committed);
+            }
+        }
+        let closed = (0..40).any(|_| writer.close().is_ok());
+        (disk, committed, closed)
+    };
+    let steps = run(0..0).0.lock().unwrap().done;
+    let mut counts = [0; 2];
+    for length in [1, 2, 5, 20, steps] {
+        for first in 1..=steps {
+            let (disk, committed, closed) = run(first..first + length);
+            let disk = disk.lock().unwrap();
+            let found = value(&settled(disk.file.now(), disk.journal.now()));
+            // Unless the journal could not be deleted, which is an error.
+            assert!(
+                found == committed || (!closed && found == committed + 1),
+                "operations {first} to {} failed: {committed} is known, {found} there",
+                first + length - 1
+            );
+            assert!(!closed || value(&disk.file.now()) == committed);
+            counts[usize::from(closed)] += 1;
+        }
+    }
+    assert!(counts[1] > 2 * counts[0], "{counts:?}");
 }
 
 #[test]

@@ -49,21 +49,32 @@ impl Writer {
     /// Commits a transaction.
     ///
     /// # Errors
-    /// Invalid if none is open; as [`Writer::flush`]: the transaction then is open still.
+    /// Invalid if none is open; as [`Writer::flush`]: the transaction then is open still
+    /// ([`Writer::is_in_transaction`]), unless its commit could only not be put into the file yet.
     pub fn end(&self) -> Result<()> {
         let state = self.take_transaction()?;
         self.flush().inspect_err(|_| {
-            if let Some(edit) = &self.0.edit {
+            // A commit that waits in the journal has happened.
+            let is_committed = *self.0.commits() == Some(self.changes());
+            if let Some(edit) = self.0.edit.as_ref().filter(|_| !is_committed) {
                 *edit.transaction.lock().unwrap_or_else(PoisonError::into_inner) = Some(state);
             }
         })
+    }
+
+    /// Returns whether a transaction is open.
+    #[must_use]
+    pub fn is_in_transaction(&self) -> bool {
+        let edit = self.0.edit.as_ref();
+        edit.is_some_and(|edit| edit.transaction.lock().unwrap_or_else(PoisonError::into_inner).is_some())
     }
 
     /// Undoes a transaction: the file is in the state of its beginning. Objects that were made in it cannot be used
     /// any more. No other thread may use the file meanwhile.
     ///
     /// # Errors
-    /// Invalid if none is open; the errors of reading the file: nothing can be committed then.
+    /// Invalid if none is open; the errors of the file: nothing can be committed then. If it is the journal that cannot
+    /// be deleted, [`Writer::close`] tries again.
     ///
     /// # Examples
     /// ```
@@ -81,14 +92,15 @@ impl Writer {
     /// # Ok::<(), hyperchunk::Error>(())
     /// ```
     pub fn rollback(&self) -> Result<()> {
-        self.0.open()?;
+        let _in_use = self.0.open()?;
         let state = self.take_transaction()?;
         let mut last = self.0.commits();
         let undone = self.undo(state);
         if undone.is_err() {
             // The changes must not be committed by what follows.
-            self.0.closed.store(true, Ordering::Release);
-            drop(self.0.sink.discard());
+            self.0.gate.refuse();
+            // A journal that is complete on the disk, in spite of an error, must not stay.
+            self.0.left.store(self.0.sink.discard().is_err(), Ordering::Release);
             self.0.sink.release();
         }
         undone.map_err(|error| self.0.named(error))?;
@@ -106,10 +118,7 @@ impl Writer {
 
     /// Refuses to commit within a transaction.
     pub(in super::super) fn check_no_transaction(&self, what: &str) -> Result<()> {
-        let edit = self.0.edit.as_ref();
-        let open = edit
-            .is_some_and(|edit| edit.transaction.lock().unwrap_or_else(PoisonError::into_inner).is_some());
-        if open { Err(self.open_transaction(what)) } else { Ok(()) }
+        if self.is_in_transaction() { Err(self.open_transaction(what)) } else { Ok(()) }
     }
 
     fn open_transaction(&self, what: &str) -> Error {
