@@ -93,6 +93,7 @@ __all__ = [
     "trust_profiles",
     "trust_remove",
     "trust_revoke",
+    "value_matches",
     "verify_live",
 ]
 
