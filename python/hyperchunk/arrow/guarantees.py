@@ -1,7 +1,8 @@
 """Zone pruning for pyarrow filters, done by pyarrow itself.
 
 Each zone becomes a fragment of a dataset that is never read, with a guarantee made of its statistics. pyarrow drops
-fragments whose guarantee contradicts a filter, by the rules with which it evaluates the filter.
+fragments whose guarantee contradicts a filter, by the rules with which it evaluates the filter. Where the rules
+differ, nothing is dropped.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import pyarrow.fs as fs
 
 from hyperchunk.arrow.zones import BoolArray, Column, Zones
 
+# Argument of a membership test and the number of its options, in the metadata of a serialized filter.
+_LOOKUP = re.compile(r"^call: '(?:is_in|index_in)'\nfield_ref: '(.*)'\noptions: '(\d+)'$", re.MULTILINE)
 # NaN in the text of a filter.
 _NAN = re.compile(r"\bnan\b")
 # Number of zones that are tested together before each is tested by itself.
@@ -28,6 +31,8 @@ def candidate_zones(zones: Zones, schema: pa.Schema, expression: ds.Expression) 
     """Returns for each zone whether a filter may be true of a row; None if pyarrow cannot decide."""
     if _NAN.search(str(expression)):
         # pyarrow's rules for guarantees treat NaN as a number.
+        return None
+    if _fails(zones.columns, schema, expression) or not _lists_are_exact(zones.columns, schema, expression):
         return None
     levels = [zones.columns]
     while len(next(iter(levels[-1].values())).known) > _GROUP_ZONES:
@@ -47,6 +52,69 @@ def candidate_zones(zones: Zones, schema: pa.Schema, expression: ds.Expression) 
     found = np.zeros(len(zones), np.bool_)
     found[indices] = True
     return found
+
+
+def _fails(columns: dict[str, Column], schema: pa.Schema, expression: ds.Expression) -> bool:
+    """True if a filter is an error of the smallest and the largest values, such as a cast that does not fit: skipped
+    rows would hide the error.
+    """
+    ends = {}
+    for field in schema:
+        column = columns.get(field.name)
+        if column is None or not column.numbers.any() or field.type != pa.from_numpy_dtype(column.low.dtype):
+            ends[field.name] = pa.nulls(2, field.type)
+            continue
+        low, high = column.low[column.numbers].min(), column.high[column.numbers].max()
+        ends[field.name] = pa.array([low.item(), high.item()], field.type)
+    try:
+        pa.table(ends, schema=schema).filter(expression)
+    except (pa.ArrowException, TypeError, ValueError):
+        return True
+    return False
+
+
+def _lists_are_exact(columns: dict[str, Column], schema: pa.Schema, expression: ds.Expression) -> bool:
+    """True if the columns' types have all values of the lists with which columns are compared.
+
+    pyarrow evaluates ``isin`` after a cast of the list to the column's type, but compares the list as it is with the
+    bounds of a guarantee.
+    """
+    try:
+        written = pa.ipc.open_file(expression.__reduce__()[1][0])
+        options = written.get_batch(0)
+    except (pa.ArrowException, TypeError):
+        return False
+    lists = {
+        number: column.field("value_set")[0].values
+        for number, column in enumerate(options.columns)
+        if pa.types.is_struct(column.type) and column.type.get_field_index("value_set") >= 0
+    }
+    if not lists:
+        return True
+    if any(re.search(r"[\n\r']", name) for name in schema.names):
+        # Their text has more than one meaning.
+        return False
+    text = written.schema.to_string(truncate_metadata=False, show_schema_metadata=True)
+    asked = {int(number): name for name, number in _LOOKUP.findall(text)}
+    # The test of another expression may be one of a column's values.
+    return asked.keys() == lists.keys() and all(
+        name not in columns or _has_all(schema.field(name).type, lists[number]) for number, name in asked.items()
+    )
+
+
+def _has_all(dtype: pa.DataType, values: pa.Array) -> bool:
+    """True if a type has all values of a list, none of them NaN."""
+    values = values.drop_null()
+    kind = values.type
+    if pa.types.is_null(kind):
+        return True
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        return False
+    try:
+        # NaN is unequal to itself.
+        return bool(values.cast(dtype).cast(kind).equals(values))
+    except pa.ArrowException:
+        return False
 
 
 def _satisfiable(columns: dict[str, Column], schema: pa.Schema, expression: ds.Expression) -> BoolArray | None:
@@ -72,9 +140,9 @@ def _guarantees(number: int, columns: dict[str, Column], schema: pa.Schema) -> l
     cases: list[list[ds.Expression]] = []
     room = _MAX_CASES
     for name, column in columns.items():
-        if not column.known[number]:
-            continue
         found, field, dtype = [], ds.field(name), schema.field(name).type
+        if not column.known[number] or dtype != pa.from_numpy_dtype(column.low.dtype):
+            continue
         if column.numbers[number]:
             low, high = (pa.scalar(end[number].item(), dtype) for end in (column.low, column.high))
             found.append((field >= low) & (field <= high))
