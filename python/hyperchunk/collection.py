@@ -303,7 +303,9 @@ class Collection(Mapping[str, "CollectionDataset"]):
     def gather(self, datasets: Sequence[str], *, progress: ProgressLike = None) -> None:
         """Reads datasets of all files once, and keeps their statistics: number of elements and of NaNs, minimum and
         maximum in each file (:attr:`CollectionDataset.statistics`). Queries and filtered scans of tables then read no
-        file that these rule out. Files that have statistics are not read again. Save the collection to keep them.
+        file that these rule out: a local file is checked to be the version that was collected, one in a store gets no
+        request, so that a later version of it is not noticed. Files that have statistics are not read again. Save the
+        collection to keep them.
 
         Args:
             datasets: Paths of datasets that are joined: integers, and floating-point numbers of 32 or 64 bits.
@@ -408,7 +410,8 @@ class Collection(Mapping[str, "CollectionDataset"]):
 
         Returns:
             The query: iteration reads the matches of each file, :meth:`CollectionQuery.read` all of them. Statistics
-            of a file (:func:`analyze`) are used where there are some.
+            of a file (:func:`analyze`) are used where there are some. A local file that was changed after it was
+            collected is an error of the iteration, also if the collection's statistics rule it out (:meth:`gather`).
 
         Raises:
             KeyError: There is no such dataset.

@@ -61,10 +61,13 @@ class CollectionQuery:
         self._box = box_of(self._shape, box)
         #: Predicate of the query.
         self.predicate = predicate
-        parts = self._possible(self._parts())
+        all_parts = self._parts()
+        parts = self._possible(all_parts)
         #: Paths or URLs of the files that may have matches, which iteration reads.
         self.files = [dataset.file_name(number) for number, _ in parts]
         self._candidates = parts
+        candidates = {number for number, _ in parts}
+        self._ruled_out = [number for number, _ in all_parts if number not in candidates]
         #: Bytes of elements and of statistics beside the files that were read by the last iteration.
         self.bytes_scanned = 0
         #: Bytes of the queried region.
@@ -113,6 +116,8 @@ class CollectionQuery:
 
     def _results(self) -> Iterator[tuple[FileMatches, int]]:
         """Reads the files; yields the matches of each, and the bytes that were read."""
+        # The statistics are of the versions that were collected.
+        self._dataset.open_files.check(self._ruled_out)
         return in_order(self._dataset._collection, self._read, self._candidates)
 
     def _read(self, part: tuple[int, _Box]) -> tuple[FileMatches, int]:

@@ -60,6 +60,7 @@ class OpenFiles:
 
     def __init__(self, core: _core.Collection, names: Sequence[str]) -> None:
         self._core = core
+        self._names = names
         #: Maximum number of open files.
         self.most = REMOTE_FILES if all(is_url(name) for name in names) else LOCAL_FILES
         self._lock = threading.Lock()
@@ -93,6 +94,19 @@ class OpenFiles:
             found = self._core.open_file(number)
         self._keep(number, found)
         return found
+
+    def check(self, numbers: Iterable[int]) -> None:
+        """Checks that local files are the versions that were collected. Files over a network get no request.
+
+        Raises:
+            ChangedError: A file is another version.
+            NotFoundError: A file does not exist.
+        """
+        for number in numbers:
+            self._check()
+            if not is_url(self._names[number]):
+                # It checks the file, which is closed at once.
+                self._core.open_file(number)
 
     def datasets(self, numbers: list[int], path: bytes, like: _core.Dataset) -> list[tuple[_core.File, _core.Dataset]]:
         """Opens a dataset of several files side by side."""

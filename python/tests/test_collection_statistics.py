@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import subprocess
 from collections.abc import Callable
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 from hyperchunk import collecting
 from hyperchunk.exceptions import ChangedError, HyperchunkError, NotFoundError, UnsupportedError
+from range_server import serve
 from test_collection_queries import PREDICATES, TYPES, joined, make, random_values, truth
 from test_collections import granule
 
@@ -137,25 +139,72 @@ def test_filters_of_tables_are_the_same(tmp_path: Path, seed: int) -> None:
     assert bytes_left > 0
 
 
-def test_files_that_are_ruled_out_are_not_opened(tmp_path: Path) -> None:
+def test_files_in_a_store_that_are_ruled_out_get_no_request(tmp_path: Path) -> None:
     paths = make(tmp_path, "h", [np.arange(100.0) + 100 * number for number in range(6)])
-    hyperchunk.open_collection(paths, concat=0, statistics=["h"]).save(tmp_path / "all.hcx")
-    collection = hyperchunk.open_collection(tmp_path / "all.hcx")
-    for path in (paths[1], paths[3], paths[5]):
-        path.unlink()
-    query = collection.query("h", "210 <= value < 215")
-    assert query.files == [str(paths[2])]
-    assert query.read()[1].tolist() == [210, 211, 212, 213, 214]
-    assert query.bytes_scanned == 800
-    assert query.total == 4800
+    with serve(data=tmp_path) as server:
+        names = [f"{server.url}/data/{path.name}" for path in paths]
+        hyperchunk.open_collection(names, concat=0, statistics=["h"]).save(tmp_path / "all.hcx")
+        collection = hyperchunk.open_collection(tmp_path / "all.hcx")
+        server.asked.clear()
+        query = collection.query("h", "210 <= value < 215")
+        assert query.files == [names[2]]
+        assert query.read()[1].tolist() == [210, 211, 212, 213, 214]
+        assert query.bytes_scanned == 800
+        assert query.total == 4800
+        pc = pytest.importorskip("pyarrow.compute")
+        table = collection.table(columns=["h"])
+        found = table.to_dataset().to_table(filter=(pc.field("h") >= 210) & (pc.field("h") < 215))
+        assert found["h"].to_pylist() == [210, 211, 212, 213, 214]
+        assert table.scanned is not None
+        assert table.scanned.bytes_candidate == 800
+        # The first file has the layout.
+        assert {name for name, _ in server.asked} <= {"/data/q0.h5", "/data/q2.h5"}
+
+
+def replaced(path: Path) -> None:
+    new = path.with_suffix(".new")
+    with h5py.File(new, "w") as file:
+        file["h"] = np.full(10, 1000.0)
+    new.replace(path)
+
+
+def edited(path: Path) -> None:
+    with h5py.File(path, "r+") as file:
+        file["h"][3] = 1000
+
+
+def truncated(path: Path) -> None:
+    os.truncate(path, path.stat().st_size - 40)
+
+
+@pytest.mark.parametrize("change", [replaced, edited, truncated, Path.unlink])
+@pytest.mark.parametrize("saved", [False, True])
+def test_changed_local_files_are_errors_although_they_are_ruled_out(
+    tmp_path: Path, change: Callable[[Path], None], saved: bool
+) -> None:
     pc = pytest.importorskip("pyarrow.compute")
-    table = collection.table(columns=["h"])
-    found = table.to_dataset().to_table(filter=(pc.field("h") >= 410) & (pc.field("h") < 415))
-    assert found["h"].to_pylist() == [410, 411, 412, 413, 414]
-    assert table.scanned is not None
-    assert table.scanned.bytes_candidate == 800
-    with pytest.raises(NotFoundError, match=r"q3\.h5"):
-        collection.query("h", "value > 390").read()
+    pl = pytest.importorskip("polars")
+    paths = make(tmp_path, "h", [np.arange(10.0) + 10 * number for number in range(4)])
+    collection = hyperchunk.open_collection(paths, concat=0, statistics=["h"])
+    if saved:
+        collection.save(tmp_path / "all.hcx")
+        collection = hyperchunk.open_collection(tmp_path / "all.hcx")
+    change(paths[2])
+    table = collection.table()
+    for predicate in ("value > 500", "value == 13"):
+        with pytest.raises((ChangedError, NotFoundError), match=r"q2\.h5"):
+            collection.query("h", predicate).read()
+        with pytest.raises((ChangedError, NotFoundError), match=r"q2\.h5"):
+            list(collection.query("h", predicate))
+    for filter in (pc.field("h") > 500, pc.field("h").isin([13.0])):
+        with pytest.raises((HyperchunkError, OSError, ValueError), match=r"q2\.h5"):
+            table.to_dataset().to_table(filter=filter)
+    for condition in (pl.col("h") > 500, pl.col("h").sqrt() > 500, pl.col("h") * 1 == 13):
+        with pytest.raises((HyperchunkError, pl.exceptions.PolarsError), match=r"q2\.h5"):
+            hyperchunk.scan_hyperchunk(table).filter(condition).collect()
+    # The rows of other files do not depend on it.
+    assert collection.query("h", "value == 13", np.s_[:20]).read()[1].tolist() == [13]
+    assert table[:20].to_dataset().to_table(filter=pc.field("h") == 13).num_rows == 1
 
 
 @pytest.mark.parametrize("how", ["saved", "appended", "pickled", "output", "gathered", "command", "command, appended"])

@@ -346,7 +346,7 @@ class JoinedScan:
     ) -> None:
         self._table = table
         self._first, self._wanted = list(first), list(wanted)
-        self._parts = table._parts(rows)
+        self._rows = list(rows)
         # Scans that have begun, and the bytes that ended ones scanned.
         self._begun: list[_core.Scan] = []
         self._ended = 0
@@ -354,6 +354,15 @@ class JoinedScan:
     @property
     def bytes_scanned(self) -> int:
         return self._ended + sum(scan.bytes_scanned for scan in list(self._begun))
+
+    def _parts(self) -> Iterator[_Part]:
+        """Divides the rows by file, after a check of the local files of which statistics rule out all rows."""
+        table = self._table
+        parts = list(table._parts(self._rows))
+        left = {part.number for part in parts}
+        ruled_out = (part.number for part in table._parts([(0, table.num_rows)]) if part.number not in left)
+        table._source.collection._open.check(ruled_out)
+        yield from parts
 
     def _begin(self, part: _Part) -> _core.Scan:
         scan = self._table._checked(part.number).scan(self._first, self._wanted, part.ranges)
@@ -365,7 +374,7 @@ class JoinedScan:
         self._ended += scan.bytes_scanned
 
     def __iter__(self) -> Iterator[_core.ScanPart]:
-        for part in self._parts:
+        for part in self._parts():
             scan = self._begin(part)
             yield from scan
             self._end(scan)
@@ -386,4 +395,4 @@ class JoinedScan:
             return first, batches
 
         like = self._table._first.select(self._wanted)
-        return self._table._joined(like, in_order(self._table._source.collection, begin, self._parts))
+        return self._table._joined(like, in_order(self._table._source.collection, begin, self._parts()))
