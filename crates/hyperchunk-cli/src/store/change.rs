@@ -349,7 +349,9 @@ pub(crate) struct Vacuum {
 
 const VACUUM_HELP: &str = "\
 Readers that opened the file before the last commit read an older epoch, which is deleted. Uncommitted data
-are never deleted, unless a writer that created the file again hides them.";
+are never deleted, unless a writer that created the file again hides them. What a program may be making at
+this moment is kept for 10 minutes at least, whatever --grace says. If the newest epoch lacks a log, nothing
+is deleted.";
 
 pub(super) fn vacuum(arguments: &Vacuum) -> Outcome {
     let mut options = VacuumOptions::default();
@@ -378,7 +380,8 @@ pub(super) fn vacuum(arguments: &Vacuum) -> Outcome {
     print_uploads(&done.uploads);
     if done.young > 0 {
         say!(
-            "{} files are kept because they changed in the last {} s (--grace)",
+            "{} files are kept because they changed in the last {} s (--grace), or in the last 10 minutes if a \
+             program may be making them",
             done.young,
             arguments.grace
         );

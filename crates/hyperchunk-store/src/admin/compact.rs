@@ -116,17 +116,35 @@ pub fn compact(path: &Path, options: &CompactOptions) -> Result<Option<CompactRe
         ..WriterOptions::default()
     };
     let writer = LogWriter::create(&path, &writing).map_err(named)?;
-    let made = write(&path, &base, &writer, options.memory).and_then(|()| {
-        writer.close()?;
-        publish(&path, &base, writer.id(), options)
-    });
-    if made.is_err() {
+    let written = write(&path, &base, &writer, options.memory).and_then(|()| writer.close().map(drop));
+    let made = written.map_err(Failed::from).and_then(|()| publish(&path, &base, &writer, options));
+    if made.as_ref().is_err_and(|failed| !failed.may_be_published) {
         // Report the first error, not one of the clean-up.
         for file in writer.fragments().into_iter().chain([writer.log().to_owned()]) {
             drop(std::fs::remove_file(file));
         }
     }
-    made.map(Some).map_err(named)
+    made.map(Some).map_err(|failed| named(failed.error))
+}
+
+/// A compaction that failed.
+#[derive(Debug)]
+struct Failed {
+    error: Error,
+    /// True if an epoch that needs the new log exists, or may exist.
+    may_be_published: bool,
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Self { error, may_be_published: false }
+    }
+}
+
+impl Failed {
+    fn after_publishing(error: Error) -> Self {
+        Self { error, may_be_published: true }
+    }
 }
 
 /// Returns whether a box is one run of elements in row-major order.
@@ -222,10 +240,10 @@ fn copy_part(bytes: &[u8], outer: &Slab, part: &Slab, size: u64) -> Result<Vec<u
 fn publish(
     path: &Path,
     base: &Manifest,
-    writer: WriterId,
+    writer: &LogWriter,
     options: &CompactOptions,
-) -> Result<CompactReport> {
-    let log = Log::open(&crate::log_path(path, writer), None, 0)?;
+) -> std::result::Result<CompactReport, Failed> {
+    let log = Log::open(writer.log(), None, 0)?;
     for _ in 0..MAX_ATTEMPTS {
         let (newest, number) = commit::newest(path.into())?;
         let newest = newest.ok_or_else(|| Error::corrupt("the epochs of the store are gone"))?;
@@ -235,9 +253,23 @@ fn publish(
         let mut merge = Merge::new(Some(&file), &[])?;
         let (shown, links) = external_links::shown(path.into(), &manifest, options.link, &merge.datasets())?;
         manifest.image = merge.write((manifest.store, manifest.number), &shown)?;
-        if !manifest.publish(path, options.sync != Sync::Never)? {
+        // Without its log, the epoch would be unreadable.
+        writer.check_files()?;
+        // A manifest whose writing failed may be complete nevertheless.
+        if !manifest.publish(path, options.sync != Sync::Never).map_err(Failed::after_publishing)? {
             continue;
         }
+        writer.check_files().map_err(|error| {
+            let place = Manifest::path(path, manifest.number);
+            let message = format!(
+                "epoch {} was made, and another program deleted its log in the meantime ({}); delete {} to go back to epoch {}",
+                manifest.number,
+                error.message(),
+                place.display(),
+                newest.number
+            );
+            Failed::after_publishing(error.with_message(message))
+        })?;
         let count = |manifest: &Manifest| -> u64 {
             let parts = manifest.datasets.iter().flat_map(|stored| &stored.parts);
             parts.map(|part| part.written.pieces.len()).sum()
@@ -246,10 +278,11 @@ fn publish(
         let gone = newest.logs.iter().map(|log| log.writer).filter(|writer| manifest.log(writer).is_none());
         let replaced = gone.collect();
         let manifest = Arc::new(manifest);
-        commit::publish_skeleton(path.into(), &manifest, options.sync)?;
-        return Ok(CompactReport { manifest, writer, pieces, replaced, links });
+        let shown = commit::publish_skeleton(path.into(), &manifest, options.sync);
+        shown.map_err(Failed::after_publishing)?;
+        return Ok(CompactReport { manifest, writer: writer.id(), pieces, replaced, links });
     }
-    Err(Error::new(ErrorKind::Io, "others made epochs faster than this one could be made"))
+    Err(Error::new(ErrorKind::Io, "others made epochs faster than this one could be made").into())
 }
 
 /// Returns the newest epoch with the new log in place of the parts that `base` had.

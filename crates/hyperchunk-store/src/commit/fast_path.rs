@@ -2,7 +2,7 @@
 
 use super::attempt::{Attempt, Round};
 use super::new_logs::taken;
-use super::{CommitOptions, CommitReport, publish_skeleton};
+use super::{CommitOptions, CommitReport, publish_skeleton, with_epoch};
 use crate::Manifest;
 use crate::admin::scan_log::Log;
 use crate::location::site::{LogName, Site};
@@ -62,8 +62,10 @@ pub(super) fn reported(site: Site<'_>, options: &CommitOptions) -> Result<Option
     if !made.manifest.publish(site, options.sync != Sync::Never)? {
         return Ok(None);
     }
-    site.operations().replace(&made.manifest.image, seen.as_ref(), options.sync)?;
-    if Manifest::path(path, made.manifest.number + 1).exists() {
+    let number = made.manifest.number;
+    let replaced = site.operations().replace(&made.manifest.image, seen.as_ref(), options.sync);
+    replaced.map_err(|error| with_epoch(error, number))?;
+    if Manifest::path(path, number + 1).exists() {
         // This call may have overwritten a newer skeleton.
         publish_skeleton(site, &made.manifest, options.sync)?;
     }

@@ -19,7 +19,7 @@ pub fn locks_are_off() -> bool {
 }
 
 /// Returns whether an open file is still the one at a path.
-fn is_at(file: &File, path: &Path) -> bool {
+pub(crate) fn is_at(file: &File, path: &Path) -> bool {
     #[cfg(unix)]
     {
         use std::os::unix::fs::MetadataExt as _;

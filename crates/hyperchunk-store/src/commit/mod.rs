@@ -13,6 +13,7 @@ pub(crate) mod lock;
 pub mod merged_file;
 mod new_logs;
 pub(crate) mod overlap;
+mod show;
 mod stopped;
 pub(crate) mod virtual_blocks;
 
@@ -33,6 +34,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+pub(crate) use show::{publish_skeleton, with_epoch};
 pub use stopped::last_flushes;
 
 /// Maximum number of attempts when other commits are faster.
@@ -419,7 +421,7 @@ fn commit_round(site: Site<'_>, options: &CommitOptions, round: Round) -> Result
         set_aside.retain(|aside| !aside.has_data || next.is_some());
         let Some(next) = next else {
             if let (Some(base), None) = (&base, &made) {
-                repair(site, base, options.sync).map_err(named)?;
+                show::repair(site, base, options.sync).map_err(named)?;
             }
             if made.is_none() && options.tickets.is_empty() && !options.salvage && round != Round::Outdated {
                 refuse_failed(site, base.as_deref(), options.session)?;
@@ -519,35 +521,6 @@ fn includes(manifest: &Manifest, other: &CommitReport) -> bool {
             let length = |manifest: &Manifest| manifest.log(writer).map(|log| log.length);
             length(manifest) >= length(&other.manifest) || manifest.hidden.contains(writer)
         })
-}
-
-/// Puts the newest skeleton at the user's path.
-pub(crate) fn publish_skeleton(site: Site<'_>, manifest: &Arc<Manifest>, sync: Sync) -> Result<()> {
-    let mut shown = Arc::clone(manifest);
-    loop {
-        site.operations().replace(&shown.image, None, sync)?;
-        // This call may have overwritten a newer one.
-        if Manifest::numbers(site)?.last().is_none_or(|last| *last <= shown.number) {
-            return Ok(());
-        }
-        match Manifest::newest(site)? {
-            Some(newest) if newest.number > shown.number => shown = newest,
-            _ => return Ok(()),
-        }
-    }
-}
-
-/// Shows an epoch whose commit was stopped before it replaced the file at the user's path, which
-/// still is the skeleton of an older epoch.
-fn repair(site: Site<'_>, newest: &Arc<Manifest>, sync: Sync) -> Result<()> {
-    let (Ok(bytes), Ok(file)) = (site.operations().file(), open_skeleton(site)) else { return Ok(()) };
-    // Otherwise it is another file, or one that waits for the commit of the writers that truncated
-    // it.
-    if stamp::read_epoch(&bytes, &file)?.is_some_and(|shown| shown > 0 && shown < newest.number) {
-        publish_skeleton(site, newest, sync)
-    } else {
-        Ok(())
-    }
 }
 
 /// State of the file at the user's path.

@@ -631,6 +631,37 @@ fn a_skeleton_that_was_not_replaced_in_time_is_replaced_later() {
 }
 
 #[test]
+fn a_commit_that_cannot_replace_the_file_says_that_the_data_are_committed() {
+    let folder = Folder::new();
+    let path = folder.0.join("a.h5");
+    let definition = bytes("/a", &[2]);
+    let begun = create(&path, std::slice::from_ref(&definition), None, false, Sync::Never).unwrap();
+    let aside = folder.0.join("aside");
+    for value in 1..3 {
+        let known = (value == 1).then(|| begun.known.clone());
+        let writer = LogWriter::create(&path, &WriterOptions { known, ..options() }).unwrap();
+        let number = writer.define(&definition).unwrap();
+        writer.write_box(number, &[0], &[2], &[value; 2]).unwrap();
+        writer.close().unwrap();
+        if value == 1 {
+            // As if the commit had been stopped before the rename.
+            fs::hard_link(&path, &aside).unwrap();
+            done(&path);
+        } else {
+            fs::rename(&path, &aside).unwrap();
+            fs::create_dir_all(path.join("in the way")).unwrap();
+            let error = commit(&path, &never()).unwrap_err().to_string();
+            assert!(error.contains("the data are committed as epoch 2"), "{error}");
+            assert!(error.contains("repeat `hyperchunk store commit`"), "{error}");
+            fs::remove_dir_all(&path).unwrap();
+        }
+        fs::rename(&aside, &path).unwrap();
+        assert!(commit(&path, &never()).unwrap().is_none());
+        assert_eq!(native(&path, "a").unwrap(), [value; 2]);
+    }
+}
+
+#[test]
 fn a_file_that_is_no_hdf5_is_not_replaced() {
     let folder = Folder::new();
     let path = folder.0.join("a.h5");

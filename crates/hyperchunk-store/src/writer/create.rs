@@ -163,7 +163,8 @@ pub fn create<'a>(
         };
         manifest.renumber();
         if manifest.publish(site, sync != Sync::Never)? {
-            site.operations().replace(&manifest.image, None, sync)?;
+            let replaced = site.operations().replace(&manifest.image, None, sync);
+            replaced.map_err(|error| commit::with_epoch(error, number))?;
             let seen = site.local().and_then(FileStamp::from_path);
             let known = KnownStore { store: before.store, epoch: number, seen };
             let stamp = site.local().and_then(Stamp::from_path);

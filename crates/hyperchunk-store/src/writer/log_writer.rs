@@ -697,6 +697,11 @@ impl LogWriter {
         Ok(ticket)
     }
 
+    /// Returns an error if a file of the writer is no longer at its path, also after it was closed.
+    pub(crate) fn check_files(&self) -> Result<()> {
+        self.check_name(&self.0.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Returns the content that the last ticket refers to, which saves reading the log. `None` if
     /// the writer flushed more than once.
     #[must_use]

@@ -15,3 +15,9 @@ pub fn place() -> u64 {
         twox_hash::XxHash3_64::oneshot(&text).max(1)
     })
 }
+
+/// Returns whether a process is running; `None` if its scope is another one.
+#[must_use]
+pub(crate) fn is_running(scope: u64, process: u32) -> Option<bool> {
+    (scope != 0 && scope == place()).then(|| std::path::Path::new(&format!("/proc/{process}")).exists())
+}

@@ -130,13 +130,13 @@ fn what_is_committed_in_the_meantime_lies_over_what_was_compacted() {
     let between = commits(&path);
     assert!(between.log(&writer.id()).is_none());
     let before = [packed(&path, "raw"), packed(&path, "chunked")];
-    let made = publish(&path, &base, writer.id(), &CompactOptions::default()).unwrap();
+    let made = publish(&path, &base, &writer, &CompactOptions::default()).unwrap();
     assert_eq!((made.manifest.logs.len(), made.manifest.parent), (2, between.number));
     assert_eq!([packed(&path, "raw"), packed(&path, "chunked")], before);
     // A truncated file does not get its old content back.
     sources.write(&path, Mode::Truncate, 2);
     let anew = commits(&path);
-    let error = publish(&path, &base, writer.id(), &CompactOptions::default()).unwrap_err();
+    let error = publish(&path, &base, &writer, &CompactOptions::default()).unwrap_err().error;
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert_eq!(Manifest::newest(&path).unwrap().unwrap(), anew);
 }
@@ -160,4 +160,48 @@ fn many_small_segments_can_be_linked_when_they_are_compacted() {
     assert_eq!(made.links, [(b"/a".to_vec(), Ok(1))]);
     assert_eq!(native(&path, "a"), [1, 2].repeat(5000));
     assert!(log_path(&path, made.writer).exists());
+}
+
+#[test]
+fn a_compaction_that_cannot_replace_the_file_keeps_its_log() {
+    let sources = sources();
+    let path = sources.folder.0.join("a.h5");
+    for value in 0..3 {
+        sources.write(&path, Mode::Join, value);
+        commits(&path);
+    }
+    let before = packed(&path, "raw");
+    let aside = path.with_extension("aside");
+    std::fs::rename(&path, &aside).unwrap();
+    std::fs::create_dir_all(path.join("in the way")).unwrap();
+    let error = compact(&path, &CompactOptions { sync: Sync::Never, ..Default::default() }).unwrap_err();
+    assert!(error.to_string().contains("committed as epoch 4"), "{error}");
+    std::fs::remove_dir_all(&path).unwrap();
+    std::fs::rename(&aside, &path).unwrap();
+    let newest = Manifest::newest(&path).unwrap().unwrap();
+    assert_eq!((newest.number, newest.logs.len()), (4, 1));
+    assert!(log_path(&path, newest.logs[0].writer).exists());
+    // The next commit shows the epoch.
+    commit(&path, &CommitOptions { sync: Sync::Never, ..Default::default() }).unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), newest.image);
+    vacuum(&path, &VacuumOptions { grace: Duration::ZERO, ..Default::default() }).unwrap();
+    assert_eq!(packed(&path, "raw"), before);
+}
+
+#[test]
+fn a_compaction_whose_log_is_gone_makes_no_epoch() {
+    let sources = sources();
+    let path = sources.folder.0.join("a.h5");
+    sources.write(&path, Mode::Join, 1);
+    let base = commits(&path);
+    let writing = WriterOptions { session: session(), ..options() };
+    let writer = LogWriter::create(&path, &writing).unwrap();
+    write(&path, &base, &writer, 1000).unwrap();
+    writer.close().unwrap();
+    let aside = path.with_extension("log");
+    std::fs::rename(writer.log(), &aside).unwrap();
+    std::fs::copy(&aside, writer.log()).unwrap();
+    let failed = publish(&path, &base, &writer, &CompactOptions::default()).unwrap_err();
+    assert!(!failed.may_be_published && failed.error.to_string().contains("got another file"), "{failed:?}");
+    assert_eq!(Manifest::newest(&path).unwrap().unwrap().number, base.number);
 }

@@ -2,6 +2,7 @@
 
 use super::{LogWriter, State, Target, WriteTarget, refused};
 use crate::Ticket;
+use crate::commit::lock::is_at;
 use crate::format::header::Trailer;
 use crate::format::id::hash;
 use crate::format::index::DatasetWrites;
@@ -9,9 +10,9 @@ use crate::format::record;
 use crate::format::record::{Body, Record};
 use crate::statistics::checksum;
 use crate::writer::commit_report::Report;
-use hyperchunk::Result;
 use hyperchunk::internal::positioned::write_all_at;
 use hyperchunk::write::Sync;
+use hyperchunk::{Error, ErrorKind, Result};
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
@@ -97,6 +98,7 @@ impl LogWriter {
         if syncs {
             self.sync()?;
         }
+        self.check_name(state)?;
         state.end += bytes.len() as u64;
         self.0.whole.store(state.end, Ordering::Relaxed);
         state.next += 1;
@@ -113,6 +115,35 @@ impl LogWriter {
         state.ticket = Some(ticket);
         state.now = None;
         Ok(ticket)
+    }
+
+    /// Returns an error if a file of the writer is no longer at its path: what was written is lost
+    /// then.
+    pub(super) fn check_name(&self, state: &State) -> Result<()> {
+        let segments = state.tables.iter().filter_map(|table| table.segment());
+        let segments = segments.map(|segment| (&*segment.file, &*segment.path));
+        let log = match &self.0.target {
+            Target::File(file) => Some((&**file, &*self.0.log)),
+            Target::Object(_) => None,
+        };
+        for (file, path) in log.into_iter().chain(segments) {
+            if is_at(file, path) {
+                continue;
+            }
+            let found = match std::fs::symlink_metadata(path) {
+                Ok(_) => "another file",
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => "none",
+                // The writer may not look there; those who commit may.
+                Err(_) => continue,
+            };
+            let message = format!(
+                "cannot finish the log: expected the file that this writer made at {}, got {found}: another program deleted or \
+                 replaced it, and what it had is lost; write the data again with a new writer",
+                path.display()
+            );
+            return Err(Error::new(ErrorKind::Io, message));
+        }
+        Ok(())
     }
 
     /// Makes the finished files read-only, since plain libhdf5 could write to them through the
