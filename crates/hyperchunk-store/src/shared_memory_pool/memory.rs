@@ -68,12 +68,11 @@ impl Drop for Mapping {
     }
 }
 
-/// Tries to lock a file; returns `false` if another process holds a conflicting lock.
-pub(super) fn lock(file: &File, alone: bool) -> io::Result<bool> {
-    let how = if alone { libc::LOCK_EX } else { libc::LOCK_SH };
+/// Changes the lock of a file; returns `false` if another process holds a conflicting lock.
+fn flock(file: &File, how: i32) -> io::Result<bool> {
     loop {
         // SAFETY: no pointers.
-        if unsafe { libc::flock(file.as_raw_fd(), how | libc::LOCK_NB) } == 0 {
+        if unsafe { libc::flock(file.as_raw_fd(), how) } == 0 {
             return Ok(true);
         }
         let error = io::Error::last_os_error();
@@ -85,31 +84,56 @@ pub(super) fn lock(file: &File, alone: bool) -> io::Result<bool> {
     }
 }
 
-/// An exclusive lock of a file that ends with this value, also if a child process that was forked
-/// meanwhile has the file open.
+/// A lock of a file that ends with this value, also if a child process that was forked meanwhile
+/// has the file open.
 #[derive(Debug)]
-pub(super) struct Lock(File);
+pub(super) struct Lock {
+    file: File,
+    kept: bool,
+}
 
 impl Lock {
-    /// Waits until no other process holds a lock of the file.
+    /// Waits until no other process holds a lock of the file, and locks it exclusively.
     pub(super) fn wait(file: File) -> io::Result<Self> {
-        loop {
-            // SAFETY: no pointers.
-            if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) } == 0 {
-                return Ok(Self(file));
-            }
-            let error = io::Error::last_os_error();
-            if error.raw_os_error() != Some(libc::EINTR) {
-                return Err(error);
-            }
-        }
+        flock(&file, libc::LOCK_EX)?;
+        Ok(Self { file, kept: false })
+    }
+
+    /// Locks a file exclusively or shared; `None` if another process holds a conflicting lock.
+    pub(super) fn attempt(file: File, alone: bool) -> io::Result<Option<Self>> {
+        let how = if alone { libc::LOCK_EX } else { libc::LOCK_SH };
+        Ok(flock(&file, how | libc::LOCK_NB)?.then_some(Self { file, kept: false }))
+    }
+
+    /// Turns an exclusive lock into a shared one. Returns `false`, without a lock, if another
+    /// process locked the file exclusively in between.
+    pub(super) fn share(&self) -> io::Result<bool> {
+        flock(&self.file, libc::LOCK_SH | libc::LOCK_NB)
+    }
+
+    /// Returns the lock as one that also forked processes hold: it ends when the last of them
+    /// closes the file.
+    pub(super) fn kept(mut self) -> Self {
+        self.kept = true;
+        self
+    }
+
+    /// Ends the lock, also for forked processes.
+    pub(super) fn end(mut self) {
+        self.kept = false;
+    }
+
+    pub(super) fn file(&self) -> &File {
+        &self.file
     }
 }
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // SAFETY: no pointers.
-        unsafe { libc::flock(self.0.as_raw_fd(), libc::LOCK_UN) };
+        if !self.kept {
+            // An open file can always be unlocked.
+            drop(flock(&self.file, libc::LOCK_UN));
+        }
     }
 }
 

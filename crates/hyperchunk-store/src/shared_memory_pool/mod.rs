@@ -13,6 +13,11 @@
 //! forked ones. So no object is recycled while it is read, nothing of a dead process is left over,
 //! and objects that were not sealed are never visible.
 //!
+//! Sealing ends the exclusive lock explicitly, since a forked process has the same open file: it
+//! must not write to the object from then on. An object that moves to a file is copied under a
+//! shared lock, so that it can be read all the time. All other exclusive locks are short, and readers
+//! wait for them.
+//!
 //! Users of a pool are trusted as far as the user's account: only its owner can access folder and
 //! files. Nevertheless, values of an index are checked before use.
 
@@ -265,7 +270,8 @@ impl Pool {
     /// Maps an object.
     ///
     /// # Errors
-    /// NotFound; Corrupt or Truncated if the index does not fit the segment; Io.
+    /// NotFound; Corrupt or Truncated if the index does not fit the segment; Io, also if another
+    /// process has it locked for 2 s.
     pub fn get(&self, name: &str) -> Result<PoolObject> {
         check_name(name)?;
         PoolObject::open(self, name)

@@ -1,9 +1,8 @@
 //! Objects of a pool: writing, sealing, reading, spilling.
 
 use super::index::{State, Word};
-use super::memory;
-use super::memory::Mapping;
-use super::segment::{OwnedSegment, reclaim, segment_path, take};
+use super::memory::{Lock, Mapping};
+use super::segment::{OwnedSegment, patiently, reclaim, segment_path, take};
 use super::{MAX_NAME_BYTES, Pool, failed};
 use hyperchunk::output::Output;
 use hyperchunk::{Error, ErrorKind, Result};
@@ -11,6 +10,10 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// Time for which reading waits for an object that another process has locked.
+const LOCK_WAIT: Duration = Duration::from_secs(2);
 
 /// Signature of a spilled object. It is followed by the object's length, the length of its name,
 /// the name, and zeros up to [`HEAD_BYTES`].
@@ -36,8 +39,18 @@ struct MappedObject {
     mapping: Mapping,
     from: usize,
     length: usize,
-    /// Holds the lock.
-    _file: File,
+    /// The lock of an object in memory. A forked process may use the object, too: it ends with the
+    /// last one.
+    _lock: Option<Lock>,
+}
+
+/// Result of an attempt to map an object in memory.
+enum Attempt {
+    Mapped(PoolObject),
+    /// The object was deleted or moved.
+    Gone,
+    /// Another process has an exclusive lock of it.
+    Locked,
 }
 
 impl PoolWriter {
@@ -45,7 +58,7 @@ impl PoolWriter {
         let taken = take(pool, size)?;
         let length = usize::try_from(1_u64 << taken.order)
             .map_err(|_| Error::limit("larger than the address space"))?;
-        let mapping = Mapping::new(&taken.file, length, true)
+        let mapping = Mapping::new(taken.lock.file(), length, true)
             .map_err(|error| failed("map", &segment_path(pool, taken.number), &error))?;
         mapping.prepare(usize::try_from(size).unwrap_or(usize::MAX));
         let process = std::process::id();
@@ -117,8 +130,19 @@ impl PoolWriter {
             }
             return Err(exists());
         }
-        self.taken = None;
+        // Forked processes have the same open file, and must not keep the readers away.
+        if let Some(taken) = self.taken.take() {
+            taken.lock.end();
+        }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+impl PoolWriter {
+    /// Returns its locked file as a forked process would have it.
+    pub(super) fn forked_file(&self) -> File {
+        self.taken.as_ref().unwrap().lock.file().try_clone().unwrap()
     }
 }
 
@@ -128,34 +152,42 @@ impl Drop for PoolWriter {
         if self.process != std::process::id() {
             return;
         }
-        // Release the lock first, because `reclaim` takes it.
-        drop(taken.file);
+        // Release the lock first, because `reclaim` takes it. A forked process that fills the
+        // object still holds it.
+        drop(taken.lock);
         drop(reclaim(&self.pool, taken.number));
     }
 }
 
 impl PoolObject {
     pub(super) fn open(pool: &Pool, name: &str) -> Result<Self> {
-        let absent = || Error::new(ErrorKind::NotFound, format!("the pool has no object {name:?}"));
-        // The object may be spilled, or deleted and created again, at this moment.
-        for _ in 0..8 {
-            for (number, word) in pool.0.index.sealed(name) {
-                if let Some(object) = Self::mapped(pool, number, word)? {
-                    return Ok(object);
+        let find = || {
+            // In memory first: objects move to files, but never back.
+            let sealed = pool.0.index.sealed(name);
+            let mut changing = false;
+            for (number, word) in sealed {
+                match Self::mapped(pool, number, word)? {
+                    Attempt::Mapped(object) => return Ok(Some(object)),
+                    Attempt::Gone => changing |= pool.0.index.word(number).1 != word,
+                    Attempt::Locked => changing = true,
                 }
             }
-            if let Some(object) = Self::map_spilled(pool, name)? {
-                return Ok(object);
+            match Self::map_spilled(pool, name)? {
+                None if changing => Ok(None),
+                None => Err(Error::new(ErrorKind::NotFound, format!("the pool has no object {name:?}"))),
+                found => Ok(found),
             }
-            if pool.0.index.sealed(name).is_empty() {
-                break;
-            }
-            std::thread::yield_now();
-        }
-        Err(absent())
+        };
+        patiently(LOCK_WAIT, find)?.ok_or_else(|| {
+            let message = format!(
+                "cannot read the object {name:?} of the pool: for {} s, it was locked by another process, or replaced again and again; try again when that process is done",
+                LOCK_WAIT.as_secs()
+            );
+            Error::new(ErrorKind::Io, message).file(pool.folder().display())
+        })
     }
 
-    fn mapped(pool: &Pool, number: usize, word: Word) -> Result<Option<Self>> {
+    fn mapped(pool: &Pool, number: usize, word: Word) -> Result<Attempt> {
         let path = segment_path(pool, number);
         let named = |error: io::Error| match error.kind() {
             io::ErrorKind::UnexpectedEof => {
@@ -165,22 +197,21 @@ impl PoolObject {
             _ => failed("map", &path, &error),
         };
         let file = match File::open(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Attempt::Gone),
             file => file.map_err(named)?,
         };
-        if !memory::lock(&file, false).map_err(named)? {
-            return Ok(None);
-        }
+        let Some(lock) = Lock::attempt(file, false).map_err(named)? else { return Ok(Attempt::Locked) };
         // While the lock is held, the object cannot change.
         let index = &pool.0.index;
         let length = index.length(number);
         if index.word(number).1 != word {
-            return Ok(None);
+            return Ok(Attempt::Gone);
         }
         let length = usize::try_from(length).map_err(|_| Error::limit("larger than the address space"))?;
-        let mapping = Mapping::new(&file, length, false).map_err(named)?;
+        let mapping = Mapping::new(lock.file(), length, false).map_err(named)?;
         index.touch(number, pool.tick());
-        Ok(Some(Self(Arc::new(MappedObject { mapping, from: 0, length, _file: file }))))
+        let object = MappedObject { mapping, from: 0, length, _lock: Some(lock.kept()) };
+        Ok(Attempt::Mapped(Self(Arc::new(object))))
     }
 
     /// Maps a spilled object.
@@ -199,7 +230,7 @@ impl PoolObject {
         let length = usize::try_from(length).map_err(|_| Error::limit("larger than the address space"))?;
         let all = length.checked_add(HEAD_BYTES).ok_or_else(corrupt)?;
         let mapping = Mapping::new(&file, all, false).map_err(|_| corrupt())?;
-        Ok(Some(Self(Arc::new(MappedObject { mapping, from: HEAD_BYTES, length, _file: file }))))
+        Ok(Some(Self(Arc::new(MappedObject { mapping, from: HEAD_BYTES, length, _lock: None }))))
     }
 }
 
@@ -229,7 +260,8 @@ pub(super) fn read_head(file: &mut File) -> io::Result<Option<(String, u64)>> {
     Ok(String::from_utf8(head[24..24 + name].to_vec()).ok().map(|name| (name, length)))
 }
 
-/// Moves an object to a file; the caller holds its lock. Returns false if it was deleted meanwhile.
+/// Copies an object to a file and deletes it from memory; the caller holds a lock of it, shared or
+/// exclusive. Returns false if it was deleted meanwhile.
 pub(super) fn spill(pool: &Pool, number: usize, word: Word) -> Result<bool> {
     let index = &pool.0.index;
     let Some((name, length)) = index.entry(number) else { return Ok(false) };

@@ -1,22 +1,28 @@
 //! Segments of a pool: allocation, reuse, spilling.
 
 use super::index::{State, Word, next};
+use super::memory::Lock;
 use super::{MAX_SEGMENT_LOG2, MIN_SEGMENT_LOG2, Pool, failed, memory, object, open_file};
 use hyperchunk::{Error, ErrorKind, Result};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 /// Maximum number of attempts to allocate a segment when other processes interfere.
 const MAX_ATTEMPTS: usize = 64;
+/// Time for which allocation waits for readers when every object is being read.
+const READERS_WAIT: Duration = Duration::from_millis(200);
+/// Time for which allocation waits for readers that came while an object was moved to a file.
+const LAST_READERS_WAIT: Duration = Duration::from_millis(20);
 
 /// A segment owned by this process: its slot, the slot's state word, and its locked file.
 #[derive(Debug)]
 pub(super) struct OwnedSegment {
     pub(super) number: usize,
     pub(super) word: Word,
-    pub(super) file: File,
+    pub(super) lock: Lock,
     pub(super) order: u32,
 }
 
@@ -24,9 +30,24 @@ pub(super) fn segment_path(pool: &Pool, number: usize) -> PathBuf {
     pool.0.folder.join(format!("segment-{number:04}"))
 }
 
+/// Repeats an attempt until it gives a value; `None` after a time.
+pub(super) fn patiently<T>(
+    limit: Duration,
+    mut attempt: impl FnMut() -> Result<Option<T>>,
+) -> Result<Option<T>> {
+    let start = Instant::now();
+    loop {
+        let found = attempt()?;
+        if found.is_some() || start.elapsed() >= limit {
+            return Ok(found);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// Takes the exclusive lock of a slot's segment; `None` if another process holds a lock, or there
 /// is no segment.
-fn lock_exclusive(pool: &Pool, number: usize) -> Result<Option<File>> {
+pub(super) fn lock_exclusive(pool: &Pool, number: usize) -> Result<Option<Lock>> {
     let path = segment_path(pool, number);
     match open_file(&path, false) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -37,9 +58,10 @@ fn lock_exclusive(pool: &Pool, number: usize) -> Result<Option<File>> {
 
 /// Takes the exclusive lock of an open segment; `None` if another process holds a lock, or deleted
 /// the file after it was opened: the lock of a deleted file gives no right to the slot.
-fn lock_linked(file: File) -> io::Result<Option<File>> {
-    let owned = memory::lock(&file, true)? && file.metadata()?.nlink() > 0;
-    Ok(owned.then_some(file))
+fn lock_linked(file: File) -> io::Result<Option<Lock>> {
+    let Some(lock) = Lock::attempt(file, true)? else { return Ok(None) };
+    let linked = lock.file().metadata()?.nlink() > 0;
+    Ok(linked.then_some(lock))
 }
 
 /// Allocates a segment of at least `size` bytes: a free one, or a new one if the quota allows it.
@@ -86,8 +108,8 @@ pub(super) fn take(pool: &Pool, size: u64) -> Result<OwnedSegment> {
         }
         let word = next(word, State::Creating);
         let created = create_segment(pool, number, word, order);
-        if let Ok(Some(file)) = created {
-            return Ok(OwnedSegment { number, word, file, order });
+        if let Ok(Some(lock)) = created {
+            return Ok(OwnedSegment { number, word, lock: lock.kept(), order });
         }
         // Without effect if another process took the slot for a leftover of a dead process.
         index.change(number, word, State::Empty);
@@ -100,13 +122,13 @@ pub(super) fn take(pool: &Pool, size: u64) -> Result<OwnedSegment> {
 /// Takes a free segment for reuse; `None` if another process was faster, or the segment is unusable.
 fn recycle(pool: &Pool, number: usize, word: Word, order: u32) -> Result<Option<OwnedSegment>> {
     let index = &pool.0.index;
-    let Some(file) = lock_exclusive(pool, number)? else { return Ok(None) };
+    let Some(lock) = lock_exclusive(pool, number)? else { return Ok(None) };
     // Changing the slot requires the lock; it may have been changed before the lock was taken.
     if !index.change(number, word, State::Creating) {
         return Ok(None);
     }
     let word = next(word, State::Creating);
-    let size = file.metadata().map_or(0, |metadata| metadata.len());
+    let size = lock.file().metadata().map_or(0, |metadata| metadata.len());
     if size != 1 << order {
         // The size is wrong, so the file was tampered with.
         index.set_order(number, 0);
@@ -114,12 +136,12 @@ fn recycle(pool: &Pool, number: usize, word: Word, order: u32) -> Result<Option<
         index.change(number, word, State::Empty);
         return Ok(None);
     }
-    Ok(Some(OwnedSegment { number, word, file, order }))
+    Ok(Some(OwnedSegment { number, word, lock: lock.kept(), order }))
 }
 
 /// Creates the file of a segment, locked, for a slot in state `word`; `None` if another process
 /// locked it first.
-fn create_segment(pool: &Pool, number: usize, word: Word, order: u32) -> Result<Option<File>> {
+fn create_segment(pool: &Pool, number: usize, word: Word, order: u32) -> Result<Option<Lock>> {
     let path = segment_path(pool, number);
     if let Some(_leftover) = lock_exclusive(pool, number)? {
         // Of a process that was killed at this point.
@@ -137,9 +159,9 @@ fn create_segment(pool: &Pool, number: usize, word: Word, order: u32) -> Result<
 
 /// Locks the new file of a segment and reserves its memory. Until it is locked, another process may
 /// take it for a leftover, delete it and release the slot.
-pub(super) fn claim(pool: &Pool, number: usize, word: Word, order: u32, file: File) -> Result<Option<File>> {
+pub(super) fn claim(pool: &Pool, number: usize, word: Word, order: u32, file: File) -> Result<Option<Lock>> {
     let path = segment_path(pool, number);
-    let Some(file) = lock_linked(file).map_err(|error| failed("lock", &path, &error))? else {
+    let Some(lock) = lock_linked(file).map_err(|error| failed("lock", &path, &error))? else {
         return Ok(None);
     };
     let index = &pool.0.index;
@@ -147,7 +169,7 @@ pub(super) fn claim(pool: &Pool, number: usize, word: Word, order: u32, file: Fi
         return Ok(None);
     }
     index.set_order(number, order);
-    if let Err(error) = memory::reserve(&file, 1 << order) {
+    if let Err(error) = memory::reserve(lock.file(), 1 << order) {
         // While the lock is held, so that no other process has the slot.
         index.set_order(number, 0);
         drop(fs::remove_file(&path));
@@ -160,7 +182,7 @@ pub(super) fn claim(pool: &Pool, number: usize, word: Word, order: u32, file: Fi
             _ => failed("make", &path, &error),
         });
     }
-    Ok(Some(file))
+    Ok(Some(lock))
 }
 
 /// Releases unsealed objects of dead processes, and deleted objects without readers.
@@ -182,7 +204,7 @@ pub(super) fn reclaim(pool: &Pool, number: usize) -> Result<()> {
     }
     // A new segment has no file at first, and its creator no lock: it is released only if there is
     // an unlocked file.
-    let Some(_file) = lock_exclusive(pool, number)? else { return Ok(()) };
+    let Some(_lock) = lock_exclusive(pool, number)? else { return Ok(()) };
     if index.order(number).is_some() {
         index.change(number, word, State::Free);
     } else {
@@ -196,12 +218,23 @@ pub(super) fn reclaim(pool: &Pool, number: usize) -> Result<()> {
 }
 
 /// Frees memory: first free segments, then, if there is a folder to spill to, the least recently
-/// used objects.
+/// used objects. Objects that are read at this moment are waited for.
 fn make_room(pool: &Pool, mut needed: u64) -> Result<()> {
+    patiently(READERS_WAIT, || Ok(free_some(pool, &mut needed)?.then_some(())))?.ok_or_else(|| {
+        Error::limit(format!(
+            "the pool's quota of {} bytes is reached, and all objects are being read or made: close some, or make the pool with a larger quota",
+            pool.0.index.quota()
+        ))
+    })
+}
+
+/// Frees memory as far as that is possible without waiting for readers; returns true if it is
+/// enough.
+fn free_some(pool: &Pool, needed: &mut u64) -> Result<bool> {
     let index = &pool.0.index;
     let mut freed = |number: usize| -> Result<bool> {
         let (state, word) = index.word(number);
-        let Some(_file) = lock_exclusive(pool, number)?.filter(|_| state == State::Free) else {
+        let Some(_lock) = lock_exclusive(pool, number)?.filter(|_| state == State::Free) else {
             return Ok(false);
         };
         // The lock gives exclusive use. The file is deleted first, so that the slot never has two.
@@ -213,12 +246,13 @@ fn make_room(pool: &Pool, mut needed: u64) -> Result<()> {
         index.set_order(number, 0);
         drop(fs::remove_file(segment_path(pool, number)));
         index.change(number, word, State::Empty);
-        needed = needed.saturating_sub(1 << order);
-        Ok(needed == 0)
+        *needed = needed.saturating_sub(1 << order);
+        Ok(*needed == 0)
     };
+    sweep(pool)?;
     for number in 0..index.slots() {
         if index.word(number).0 == State::Free && freed(number)? {
-            return Ok(());
+            return Ok(true);
         }
     }
     if pool.0.spill.is_none() {
@@ -234,21 +268,29 @@ fn make_room(pool: &Pool, mut needed: u64) -> Result<()> {
         .collect();
     oldest.sort_unstable();
     for (_, number, word) in oldest {
-        let Some(file) = lock_exclusive(pool, number)? else { continue };
-        if index.word(number).1 != word {
-            continue;
-        }
-        if !object::spill(pool, number, word)? {
-            continue;
-        }
-        index.change(number, next(word, State::Deleted), State::Free);
-        drop(file);
-        if freed(number)? {
-            return Ok(());
+        if move_to_file(pool, number, word)? && freed(number)? {
+            return Ok(true);
         }
     }
-    Err(Error::limit(format!(
-        "the pool's quota of {} bytes is reached, and all objects are being read or made: close some, or make the pool with a larger quota",
-        index.quota()
-    )))
+    Ok(false)
+}
+
+/// Moves an object to a file, unless it is being read. Returns false if its segment is not free
+/// afterwards.
+fn move_to_file(pool: &Pool, number: usize, word: Word) -> Result<bool> {
+    let index = &pool.0.index;
+    // The exclusive lock shows that nobody reads the object, or moves it. While it is copied, it
+    // can be read.
+    let Some(lock) = lock_exclusive(pool, number)? else { return Ok(false) };
+    let shared = lock.share().map_err(|error| failed("lock", &segment_path(pool, number), &error))?;
+    if !shared || index.word(number).1 != word || !object::spill(pool, number, word)? {
+        return Ok(false);
+    }
+    drop(lock);
+    let deleted = next(word, State::Deleted);
+    let released = patiently(LAST_READERS_WAIT, || {
+        reclaim(pool, number)?;
+        Ok((index.word(number).1 != deleted).then_some(()))
+    });
+    Ok(released?.is_some())
 }

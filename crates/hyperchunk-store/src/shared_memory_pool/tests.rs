@@ -220,6 +220,95 @@ fn a_pool_is_removed_while_others_fill_it() {
     }
 }
 
+#[test]
+fn objects_are_read_while_they_go_to_files() {
+    const SIZE: usize = 8 << 20;
+    let folder = std::env::temp_dir().join(format!("hyperchunk-pool-moving-{}", std::process::id()));
+    // Room for two, so that every new object moves another one to a file.
+    let own = TestPool::new(&PoolOptions { quota: Some(2 * SIZE as u64), spill: Some(folder.clone()) });
+    let (sealed, done) = (AtomicU32::new(0), AtomicU32::new(0));
+    std::thread::scope(|scope| {
+        for reader in 0..3 {
+            let (pool, sealed, done) = (Pool::open(&own.1).unwrap(), &sealed, &done);
+            scope.spawn(move || {
+                let mut count = 0;
+                while done.load(Ordering::SeqCst) == 0 {
+                    for number in (0..sealed.load(Ordering::SeqCst)).rev().take(3) {
+                        let object = pool.get(&number.to_string()).unwrap();
+                        assert_eq!((object.len(), object[0], object[SIZE - 1]), (SIZE, 7, number as u8));
+                        count += 1;
+                    }
+                    std::thread::sleep(std::time::Duration::from_micros(100 + 50 * reader));
+                }
+                assert!(count > 0);
+            });
+        }
+        let put = || {
+            let mut bytes = vec![7; SIZE];
+            for number in 0..16 {
+                bytes[SIZE - 1] = number as u8;
+                own.0.put(&number.to_string(), &bytes)?;
+                sealed.store(number + 1, Ordering::SeqCst);
+            }
+            Ok::<_, Error>(())
+        };
+        let put = put();
+        done.store(1, Ordering::SeqCst);
+        put.unwrap();
+    });
+    let stats = own.0.stats().unwrap();
+    assert!(stats.spilled >= 14 && stats.deleted == 0, "{stats:?}");
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn an_object_is_read_after_sealing_while_a_forked_process_has_its_file_open() {
+    let own = TestPool::small();
+    let pool = &own.0;
+    for round in 0..2_u8 {
+        let mut writer = pool.begin("a", 100).unwrap();
+        writer.memory()[..100].fill(round);
+        // As a forked process has it: the lock belongs to both.
+        let forked = writer.forked_file();
+        writer.seal(100).unwrap();
+        assert_eq!(&*pool.get("a").unwrap(), &[round; 100]);
+        // Its memory is used again, too.
+        assert!(pool.delete("a").unwrap());
+        assert_eq!(pool.stats().unwrap().free, 1 << 16);
+        drop(forked);
+    }
+    // Without sealing, a forked process may still be writing to it.
+    let writer = pool.begin("b", 100).unwrap();
+    let forked = writer.forked_file();
+    drop(writer);
+    assert_eq!(pool.stats().unwrap().unsealed, 1);
+    drop(forked);
+    assert_eq!(pool.stats().unwrap().unsealed, 0);
+}
+
+#[test]
+fn an_object_that_stays_locked_is_an_error_that_says_so() {
+    let own = TestPool::small();
+    own.0.put("a", b"there").unwrap();
+    let held = segment::lock_exclusive(&own.0, 0).unwrap().unwrap();
+    let started = std::time::Instant::now();
+    let error = own.0.get("a").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Io);
+    assert!(error.to_string().contains("locked by another process"), "{error}");
+    assert!((1..20).contains(&started.elapsed().as_secs()));
+    // A lock that ends in time is waited for.
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            std::thread::sleep(std::time::Duration::from_millis(300));
+            drop(held);
+        });
+        assert_eq!(&*own.0.get("a").unwrap(), b"there");
+    });
+    let started = std::time::Instant::now();
+    assert_eq!(own.0.get("b").unwrap_err().kind(), ErrorKind::NotFound);
+    assert!(started.elapsed().as_millis() < 1000);
+}
+
 /// Numbers of a linear congruential generator.
 struct Random(u64);
 
