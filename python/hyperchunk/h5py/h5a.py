@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hyperchunk import _core, dtypes, values
-from hyperchunk.h5py import h5t
+from hyperchunk.h5py import h5, h5t
 from hyperchunk.h5py._objects import ObjectID, missing
 from hyperchunk.h5py._types import in_file, plain_memory
 from hyperchunk.h5py.h5s import SpaceID
@@ -128,14 +128,35 @@ def _target(loc: Any, obj_name: bytes) -> Any:
     return h5o.open(loc, obj_name)
 
 
-def _name_at(loc: Any, name: bytes | None, index: int) -> bytes:
+def _names(loc: Any, index_type: int, order: int) -> list[bytes]:
+    """Returns the names of attributes in the order of an index. That of creation, where it is not tracked, is the
+    order in the file, as is ITER_NATIVE.
+    """
+    if index_type not in (h5.INDEX_NAME, h5.INDEX_CRT_ORDER):
+        raise ValueError("invalid index type specified")
+    if order not in (h5.ITER_INC, h5.ITER_DEC, h5.ITER_NATIVE):
+        raise ValueError("invalid iteration order specified")
+    names = [name.encode("utf-8", "surrogateescape") for name in loc._hc._object.attribute_names()]
+    if index_type == h5.INDEX_NAME and order != h5.ITER_NATIVE:
+        names.sort()
+    return names[::-1] if order == h5.ITER_DEC else names
+
+
+def _name_at(
+    loc: Any, name: bytes | None, index: int, index_type: int, order: int, error: type[Exception], verb: str
+) -> bytes:
+    """Returns the given name, or the one at an index; raises `error` if there is none."""
+    if (name is None) == (index < 0):
+        raise TypeError("Exactly one of name or index must be specified")
     if name is not None:
         return name
-    names = loc._hc._object.attribute_names()
-    if not 0 <= index < len(names):
-        raise KeyError(f"Unable to open attribute (no attribute of the number {index})")
-    found: str = names[index]
-    return found.encode("utf-8", "surrogateescape")
+    try:
+        names = _names(loc, index_type, order)
+    except ValueError as why:
+        raise error(f"Unable to {verb} ({why})") from None
+    if index >= len(names):
+        raise error(f"Unable to {verb} (invalid index specified: {index} of {len(names)})")
+    return names[index]
 
 
 def create(loc: Any, name: bytes, tid: Any, space: SpaceID, *, obj_name: bytes = b".", lapl: object = None) -> AttrID:
@@ -152,10 +173,19 @@ def create(loc: Any, name: bytes, tid: Any, space: SpaceID, *, obj_name: bytes =
     return AttrID(loc, name)
 
 
-def open(loc: Any, name: bytes | None = None, index: int = -1, *, obj_name: bytes = b".", **orders: object) -> AttrID:
-    """Opens an attribute by its name or number."""
+def open(
+    loc: Any,
+    name: bytes | None = None,
+    index: int = -1,
+    *,
+    obj_name: bytes = b".",
+    lapl: object = None,
+    index_type: int = h5.INDEX_NAME,
+    order: int = h5.ITER_INC,
+) -> AttrID:
+    """Opens an attribute by its name, or by its number in an order."""
     loc = _target(loc, obj_name)
-    found = AttrID(loc, _name_at(loc, name, index))
+    found = AttrID(loc, _name_at(loc, name, index, index_type, order, OSError, "open attribute"))
     found._stored  # noqa: B018 - raises an error if it does not exist
     return found
 
@@ -168,17 +198,28 @@ def exists(loc: Any, name: bytes, *, obj_name: bytes = b".", lapl: object = None
 def rename(loc: Any, name: bytes, new_name: bytes, *, obj_name: bytes = b".", lapl: object = None) -> None:
     """Renames an attribute."""
     loc = _target(loc, obj_name)
+    if name == new_name:
+        return
+    if not exists(loc, name):
+        raise RuntimeError(f"Can't rename attribute (can't locate attribute: {name!r})")
     if exists(loc, new_name):
         raise RuntimeError(f"Can't rename attribute (attribute {new_name!r} already exists)")
-    if not exists(loc, name):
-        raise KeyError(f"Can't rename attribute (can't locate attribute: {name!r})")
     loc._hc._node.rename_attribute(name, new_name)
 
 
-def delete(loc: Any, name: bytes | None = None, index: int = -1, *, obj_name: bytes = b".", **_: object) -> None:
-    """Removes an attribute."""
+def delete(
+    loc: Any,
+    name: bytes | None = None,
+    index: int = -1,
+    *,
+    obj_name: bytes = b".",
+    lapl: object = None,
+    index_type: int = h5.INDEX_NAME,
+    order: int = h5.ITER_INC,
+) -> None:
+    """Removes an attribute, given by its name, or by its number in an order."""
     loc = _target(loc, obj_name)
-    name = _name_at(loc, name, index)
+    name = _name_at(loc, name, index, index_type, order, KeyError, "delete attribute")
     if not exists(loc, name):
         raise KeyError(f"Unable to delete attribute (no attribute {name!r})")
     loc._hc._node.delete_attribute(name)
@@ -189,26 +230,52 @@ def get_num_attrs(loc: Any) -> int:
     return int(loc._hc._object.attribute_count())
 
 
-def get_info(loc: Any, name: bytes | None = None, index: int = -1, *, obj_name: bytes = b".", **_: object) -> AttrInfo:
-    """Returns the description of an attribute."""
-    loc = _target(loc, obj_name)
-    name = _name_at(loc, name, index)
+def get_info(
+    loc: Any,
+    name: bytes | None = None,
+    index: int = -1,
+    *,
+    obj_name: bytes = b".",
+    lapl: object = None,
+    index_type: int = h5.INDEX_NAME,
+    order: int = h5.ITER_INC,
+) -> AttrInfo:
+    """Returns the description of an attribute, given by itself, by its name, or by its number in an order."""
+    if isinstance(loc, AttrID):
+        loc, name, index = loc._owner, loc._name, -1
+    else:
+        loc = _target(loc, obj_name)
+    name = _name_at(loc, name, index, index_type, order, RuntimeError, "get attribute info")
+    if not exists(loc, name):
+        raise RuntimeError(f"Unable to get attribute info (can't locate attribute: {name!r})")
     stored = AttrID(loc, name)._stored
     tracked = loc._hc._object.attribute_order_tracked
     order = loc._hc._object.attribute_names().index(name.decode("utf-8", "surrogateescape")) if tracked else 0
     return AttrInfo(tracked, order, int(not name.isascii()), len(stored[2]))
 
 
-def iterate(loc: Any, func: Callable[..., Any], index: int = 0, **options: Any) -> Any:
+def iterate(
+    loc: Any,
+    func: Callable[..., Any],
+    index: int = 0,
+    *,
+    index_type: int = h5.INDEX_NAME,
+    order: int = h5.ITER_INC,
+    info: bool = False,
+) -> Any:
     """Calls a function with the name of each attribute (and its description, with ``info=True``) until it returns a
-    value.
+    value. `index` is the number of the first one in the order.
     """
-    names = loc._hc._object.attribute_names()
-    if index < 0 or (index and index >= len(names)):
-        raise ValueError("Invalid index")
-    for name in names[index:]:
-        raw = name.encode("utf-8", "surrogateescape")
-        found = func(raw, get_info(loc, raw)) if options.get("info") else func(raw)
+    if index < 0:
+        raise ValueError("Starting index must be a non-negative integer.")
+    try:
+        names = _names(loc, index_type, order)
+    except ValueError as why:
+        raise RuntimeError(f"Error iterating over attributes ({why})") from None
+    if index and index >= len(names):
+        raise RuntimeError(f"Error iterating over attributes (invalid index specified: {index} of {len(names)})")
+    for raw in names[index:]:
+        found = func(raw, get_info(loc, raw)) if info else func(raw)
         if found is not None:
             return found
     return None

@@ -22,6 +22,12 @@ OBJ_FILE, OBJ_DATASET, OBJ_GROUP, OBJ_DATATYPE, OBJ_ATTR, OBJ_ALL, OBJ_LOCAL = 1
 SCOPE_LOCAL, SCOPE_GLOBAL = 0, 1
 UNLIMITED = 2**64 - 1
 
+_STRATEGIES = {
+    FSPACE_STRATEGY_FSM_AGGR: "fsm",
+    FSPACE_STRATEGY_PAGE: "page",
+    FSPACE_STRATEGY_AGGR: "aggregate",
+    FSPACE_STRATEGY_NONE: "none",
+}
 _RELEASES = {
     "earliest": LIBVER_EARLIEST,
     "v18": LIBVER_V18,
@@ -166,8 +172,13 @@ def create(name: Any, flags: int = ACC_TRUNC, fcpl: Any = None, fapl: Any = None
             options["userblock_size"] = fcpl.get_userblock()
         if fcpl.get_link_creation_order():
             options["track_order"] = True
-        if fcpl.get_file_space_strategy()[0] == FSPACE_STRATEGY_PAGE:
-            options |= {"fs_strategy": "page", "fs_page_size": fcpl.get_file_space_page_size()}
+        strategy, persist, threshold = fcpl.get_file_space_strategy()
+        if "strategy" in fcpl._values:
+            # What is not supported is an error there.
+            options |= {"fs_strategy": _STRATEGIES.get(strategy, "?"), "fs_persist": bool(persist)}
+            options["fs_threshold"] = threshold
+        if strategy == FSPACE_STRATEGY_PAGE:
+            options["fs_page_size"] = fcpl.get_file_space_page_size()
     return FileID(_files.open_file(_encoded(name), "x" if flags & ACC_EXCL else "w", options))
 
 

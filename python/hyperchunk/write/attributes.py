@@ -113,7 +113,13 @@ class WritableAttributes(MutableNames, AttributeManager):
             raise also(InvalidError("Empty attributes can't be modified"), OSError)
         writer = writing(self._opened).writer
         description = datatype.description
-        array = elements.as_array(value, dtypes.dtype_of(description))
+        shown = dtypes.dtype_of(description)
+        array = elements.as_array(value, shown)
+        if dtypes.check_vlen_dtype(shown) in (str, bytes) and (
+            array.dtype.kind not in "OSUT"
+            or (array.dtype.kind == "O" and not all(isinstance(item, str | bytes) for item in array.flat))
+        ):
+            raise TypeError(f"cannot change attribute {name!r}: expected strings, got {value!r:.100}")
         made = elements.ready(writer, description, array)
         if int(np.prod(made.shape, dtype=np.int64)) != int(np.prod(shape, dtype=np.int64)):
             raise TypeError(f"Shape of data is incompatible with existing attribute (new {made.shape}, old {shape})")
