@@ -2,17 +2,25 @@
 
 mod batches;
 
-use crate::Outcome;
 use crate::progress::{Counter, count};
 use crate::source::StoreOptions;
+use crate::{Outcome, Status};
 use clap::{Args, ValueEnum};
 use hyperchunk::collection::{CollectOptions, Collection, Concat};
+use hyperchunk::io::{self, Ask};
 use hyperchunk::output::{self, Kind};
 use hyperchunk::{Error, ErrorKind, OpenOptions};
 use hyperchunk_store::query::collected;
 use hyperchunk_udf::escape::escape;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+/// Exit status after Ctrl-C, as a shell's.
+const INTERRUPTED: i32 = 130;
+/// Interval at which waiting for names polls for an interrupt.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Args, Debug)]
 #[command(after_help = HELP)]
@@ -66,8 +74,27 @@ Examples:
   hyperchunk collect ATL03*.h5 -o all.hcx --concat 0 --statistics /gt1l/heights/h_ph";
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
+    let (done, is_interrupted) = io::with_process_interrupt(|ask| collect(arguments, ask));
+    match done {
+        Err(_) if is_interrupted => Err(Status(INTERRUPTED, how_to_go_on(arguments)).into()),
+        done => done,
+    }
+}
+
+fn how_to_go_on(arguments: &Arguments) -> String {
+    let partial = arguments.output.with_extension("partial.hcx");
+    match arguments.append {
+        true => format!("interrupted: {} is as it was", arguments.output.display()),
+        false if partial.exists() => {
+            format!("interrupted: the same command goes on from {}", partial.display())
+        }
+        false => "interrupted: nothing was written; the same command begins again".into(),
+    }
+}
+
+fn collect(arguments: &Arguments, ask: &Ask) -> Outcome {
     output::accept(&arguments.output, &[Kind::Collection])?;
-    let names = names(&arguments.files)?;
+    let names = names(&arguments.files, ask)?;
     let inputs: Vec<&Path> = names.iter().map(Path::new).collect();
     output::check(&arguments.output, arguments.overwrite || arguments.append, &inputs)?;
     let mut options = OpenOptions::default();
@@ -111,6 +138,9 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     statistics.dedup();
     collected::gather(&mut collection, &statistics, &options, &gathering)?;
     drop(counter);
+    if ask() {
+        return Err(interrupted().into());
+    }
     let bytes = collection.encode_for(&arguments.output)?;
     output::write(&arguments.output, &bytes, arguments.overwrite || arguments.append)?;
     if !arguments.append && partial.exists() {
@@ -131,20 +161,35 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
 }
 
 /// Returns the names, those of standard input included.
-fn names(given: &[String]) -> Result<Vec<String>, Error> {
+fn names(given: &[String], ask: &Ask) -> Result<Vec<String>, Error> {
+    let failed = |error| Error::invalid(format!("cannot read standard input: {error}"));
     let mut names = Vec::new();
     for name in given {
         if name != "-" {
             names.push(name.clone());
             continue;
         }
-        for line in std::io::stdin().lines() {
-            let line =
-                line.map_err(|error| Error::invalid(format!("cannot read standard input: {error}")))?;
-            if !line.trim().is_empty() {
-                names.push(line.trim().to_owned());
+        // On a thread of its own, because a read that waits does not notice an interrupt.
+        let (sender, lines) = mpsc::channel();
+        let read = move || std::io::stdin().lines().try_for_each(|line| sender.send(line));
+        std::thread::Builder::new().name("hyperchunk-names".into()).spawn(read).map_err(failed)?;
+        loop {
+            match lines.recv_timeout(POLL_INTERVAL) {
+                Ok(line) => {
+                    let line = line.map_err(failed)?;
+                    if !line.trim().is_empty() {
+                        names.push(line.trim().to_owned());
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) if ask() => return Err(interrupted()),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
             }
         }
     }
     Ok(names)
+}
+
+fn interrupted() -> Error {
+    Error::new(ErrorKind::Io, "interrupted")
 }

@@ -5,7 +5,7 @@ use super::predicted::{PredictedSource, Prediction};
 use super::statistics::put_unknown;
 use super::{Collection, CollectionFile, CollectionVariable, SkippedFile};
 use crate::index::{Identity, Index, IndexOption, Tables};
-use crate::io::{self, Source};
+use crate::io::{self, Source, interrupt};
 use crate::read::{Read, read_many, spread};
 use crate::{Dataset, Error, ErrorKind, File, OpenOptions, Result};
 use bytes::Bytes;
@@ -142,6 +142,8 @@ impl Collection {
                 Ok(())
             },
         )?;
+        // A file whose read was cancelled is not one to leave out.
+        interrupt::check(interrupt::current_interrupt().as_ref())?;
         let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
         let missing = || Err(Error::new(ErrorKind::Io, "interrupted"));
         Ok(found.into_iter().map(|member| member.unwrap_or_else(missing)).collect())

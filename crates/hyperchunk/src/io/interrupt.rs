@@ -2,6 +2,7 @@
 
 use crate::{Error, ErrorKind, Result};
 use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 static ASK: OnceLock<fn() -> bool> = OnceLock::new();
@@ -53,6 +54,19 @@ pub(crate) fn check(ask: Option<&Ask>) -> Result<()> {
         Some(ask) if ask() => Err(Error::new(ErrorKind::Io, "interrupted: nobody waits for it any more")),
         _ => Ok(()),
     }
+}
+
+/// Runs `work`, which is cancelled on all its threads once the process's callback has returned `true` on one of
+/// them. `work` gets a callback that returns whether it is. Returns its result, and whether it was cancelled.
+pub fn with_process_interrupt<T>(work: impl FnOnce(&Ask) -> T) -> (T, bool) {
+    let stopped = Arc::new(AtomicBool::new(false));
+    let latch = Arc::clone(&stopped);
+    let ask: Ask = Arc::new(move || {
+        let asked = latch.load(Ordering::Relaxed) || ASK.get().is_some_and(|ask| ask());
+        latch.fetch_or(asked, Ordering::Relaxed) || asked
+    });
+    let done = with_interrupt(Some(Arc::clone(&ask)), || work(&ask));
+    (done, stopped.load(Ordering::Relaxed))
 }
 
 /// Returns whether to stop waiting. Called by a thread that waits.

@@ -26,7 +26,10 @@ mod view;
 
 pub use blocks::set_metadata_cache_bytes;
 pub(crate) use blocks::{NEAR, forget, metadata_cache_bytes, structure_requests};
-pub use interrupt::{Ask, current_interrupt, is_wanted as is_interrupted, set_interrupt, with_interrupt};
+pub use interrupt::{
+    Ask, current_interrupt, is_wanted as is_interrupted, set_interrupt, with_interrupt,
+    with_process_interrupt,
+};
 pub use local::LocalFile;
 pub use local::now;
 pub use lock::Locking;
