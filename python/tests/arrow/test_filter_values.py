@@ -64,12 +64,11 @@ def listed(numbers: Any, values: Any) -> Any:
         some.append(float("nan"))
     if numbers.random() < 0.1:
         some = [*range(1000, 1010), *some, *range(1000, 1010)]
-    if numbers.random() < 0.3:
-        return some
+    kind = None if numbers.random() < 0.3 else SCALARS[int(numbers.integers(len(SCALARS)))]
     try:
-        return pa.array(some, SCALARS[int(numbers.integers(len(SCALARS)))])
+        return pa.array(some, kind)
     except (pa.ArrowException, TypeError, OverflowError, ValueError):
-        return some
+        return pa.array(some[:1])
 
 
 def expression(numbers: Any, columns: dict[str, Any], depth: int = 0) -> ds.Expression:
