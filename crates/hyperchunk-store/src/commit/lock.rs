@@ -19,7 +19,7 @@ pub fn locks_are_off() -> bool {
 }
 
 /// Returns whether an open file is still the one at a path.
-pub(crate) fn is_at(file: &File, path: &Path) -> bool {
+fn is_at(file: &File, path: &Path) -> bool {
     #[cfg(unix)]
     {
         use std::os::unix::fs::MetadataExt as _;
@@ -31,6 +31,20 @@ pub(crate) fn is_at(file: &File, path: &Path) -> bool {
     #[cfg(not(unix))]
     {
         let _ = (file, path);
+        true
+    }
+}
+
+/// Returns whether an open file has a name.
+pub(crate) fn is_linked(file: &File) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt as _;
+        file.metadata().is_ok_and(|metadata| metadata.nlink() > 0)
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = file;
         true
     }
 }

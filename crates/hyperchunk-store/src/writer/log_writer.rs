@@ -697,9 +697,9 @@ impl LogWriter {
         Ok(ticket)
     }
 
-    /// Returns an error if a file of the writer is no longer at its path, also after it was closed.
+    /// Returns an error if a file of the writer was deleted, also after it was closed.
     pub(crate) fn check_files(&self) -> Result<()> {
-        self.check_name(&self.0.state.lock().unwrap_or_else(PoisonError::into_inner))
+        self.check_linked(&self.0.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Returns the content that the last ticket refers to, which saves reading the log. `None` if

@@ -2,7 +2,7 @@
 
 use super::{LogWriter, State, Target, WriteTarget, refused};
 use crate::Ticket;
-use crate::commit::lock::is_at;
+use crate::commit::lock::is_linked;
 use crate::format::header::Trailer;
 use crate::format::id::hash;
 use crate::format::index::DatasetWrites;
@@ -98,7 +98,7 @@ impl LogWriter {
         if syncs {
             self.sync()?;
         }
-        self.check_name(state)?;
+        self.check_linked(state)?;
         state.end += bytes.len() as u64;
         self.0.whole.store(state.end, Ordering::Relaxed);
         state.next += 1;
@@ -117,33 +117,24 @@ impl LogWriter {
         Ok(ticket)
     }
 
-    /// Returns an error if a file of the writer is no longer at its path: what was written is lost
-    /// then.
-    pub(super) fn check_name(&self, state: &State) -> Result<()> {
+    /// Returns an error if a file of the writer was deleted: what was written is lost then. Asks the open files, since
+    /// each use of a name is a call to the file system's server, and the folder may have moved.
+    pub(super) fn check_linked(&self, state: &State) -> Result<()> {
         let segments = state.tables.iter().filter_map(|table| table.segment());
         let segments = segments.map(|segment| (&*segment.file, &*segment.path));
         let log = match &self.0.target {
             Target::File(file) => Some((&**file, &*self.0.log)),
             Target::Object(_) => None,
         };
-        for (file, path) in log.into_iter().chain(segments) {
-            if is_at(file, path) {
-                continue;
-            }
-            let found = match std::fs::symlink_metadata(path) {
-                Ok(_) => "another file",
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => "none",
-                // The writer may not look there; those who commit may.
-                Err(_) => continue,
-            };
-            let message = format!(
-                "cannot finish the log: expected the file that this writer made at {}, got {found}: another program deleted or \
-                 replaced it, and what it had is lost; write the data again with a new writer",
-                path.display()
-            );
-            return Err(Error::new(ErrorKind::Io, message));
-        }
-        Ok(())
+        let Some((_, path)) = log.into_iter().chain(segments).find(|(file, _)| !is_linked(file)) else {
+            return Ok(());
+        };
+        let message = format!(
+            "cannot finish the log: expected the file that this writer made at {}, got none: another program deleted or \
+             replaced it, and what it had is lost; write the data again with a new writer",
+            path.display()
+        );
+        Err(Error::new(ErrorKind::Io, message))
     }
 
     /// Makes the finished files read-only, since plain libhdf5 could write to them through the
