@@ -109,6 +109,18 @@ class Group(HLObject, MappingHDF5[Member]):
 
     def _member(self, name: str | bytes) -> Member:
         """Returns the object of a name."""
+        # As in `_find`: its header is read after the look-up, and the file may be written to in between.
+        attempts = _ATTEMPTS if self._opened.was_written and not self._opened.used else 1
+        while True:
+            try:
+                return self._found_member(name)
+            except ChangedError:
+                attempts -= 1
+                if not attempts:
+                    raise
+                self._opened.renew()
+
+    def _found_member(self, name: str | bytes) -> Member:
         path = encode(name)
         self._opened.need()
         if not path:
