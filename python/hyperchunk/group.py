@@ -109,16 +109,7 @@ class Group(HLObject, MappingHDF5[Member]):
 
     def _member(self, name: str | bytes) -> Member:
         """Returns the object of a name."""
-        # As in `_find`: its header is read after the look-up, and the file may be written to in between.
-        attempts = _ATTEMPTS if self._opened.was_written and not self._opened.used else 1
-        while True:
-            try:
-                return self._found_member(name)
-            except ChangedError:
-                attempts -= 1
-                if not attempts:
-                    raise
-                self._opened.renew()
+        return self._first_look(lambda: self._found_member(name))
 
     def _found_member(self, name: str | bytes) -> Member:
         path = encode(name)
@@ -133,7 +124,13 @@ class Group(HLObject, MappingHDF5[Member]):
         )
 
     def _find(self, path: bytes) -> AnyObject:
-        """Returns the `_core` object at a path.
+        """Returns the `_core` object at a path."""
+        found = self._object.get(path)
+        assert not isinstance(found, tuple)
+        return found
+
+    def _first_look(self, look: Callable[[], R]) -> R:
+        """Returns what a function finds.
 
         If this is the first thing asked of a file that is being written, and it was written to since it was opened,
         the file is opened again: nothing was read that could be of another state.
@@ -141,15 +138,12 @@ class Group(HLObject, MappingHDF5[Member]):
         attempts = _ATTEMPTS if self._opened.was_written and not self._opened.used else 1
         while True:
             try:
-                found = self._object.get(path)
+                return look()
             except ChangedError:
                 attempts -= 1
                 if not attempts:
                     raise
                 self._opened.renew()
-            else:
-                assert not isinstance(found, tuple)
-                return found
 
     def _referred(self, reference: Reference) -> Member:
         core = self._opened.need()
@@ -257,7 +251,7 @@ class Group(HLObject, MappingHDF5[Member]):
         if name not in self:
             return default
         if not getlink:
-            return CLASSES[self._find(encode(name)).kind]
+            return CLASSES[self._first_look(lambda: self._find(encode(name))).kind]
         link = self._link(encode(name))
         return type(link) if getclass else link
 

@@ -327,7 +327,7 @@ def elsewhere(opened: Writing, filename: str, path: str) -> _core.Object:
     beside = Path(opened.filename).parent / filename
     try:
         other = File(beside if beside.exists() else filename)
-        found = other._find(encode(path or "/"))
+        found = other._first_look(lambda: other._find(encode(path or "/")))
     except NotFoundError:
         message = f"it leads to the file {filename!r}, which is not there (file {opened.filename})"
         raise ObjectNotFoundError(message) from None
