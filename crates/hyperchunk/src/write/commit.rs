@@ -8,7 +8,7 @@ use super::journal::Journal;
 use super::options::FileLayout;
 use super::tree::{DatasetNode, Node, NodeId, NodeKind, Tree};
 use super::writer::{Inner, Writer};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::DEFAULT_CHUNK_K;
 use hyperchunk_format::checksum::lookup3;
 use hyperchunk_format::encode::global_heap::Builder;
@@ -217,7 +217,8 @@ impl Writer {
             self.commit(&mut last)
         };
         closing().inspect_err(|_| self.0.gate.reopen()).map_err(|error| match (&self.0.journal, &self.0.name) {
-            (Some(_), Some(name)) => error.followed_by(&format!(
+            // What another program replaced or deleted cannot be closed or recovered.
+            (Some(_), Some(name)) if error.kind() != ErrorKind::Changed => error.followed_by(&format!(
                 "; what was written is kept: close it again, or run `hyperchunk recover {name}` when this program has ended"
             )),
             _ => error,
