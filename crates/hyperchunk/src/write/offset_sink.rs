@@ -46,6 +46,10 @@ impl Sink for OffsetSink {
         self.sink.sync()
     }
 
+    fn check_place(&self) -> Result<()> {
+        self.sink.check_place()
+    }
+
     fn publish(&self, size: u64) -> Result<()> {
         self.sink.publish(self.base + size)
     }

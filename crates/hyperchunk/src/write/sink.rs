@@ -76,6 +76,14 @@ pub trait Sink: Send + std::marker::Sync + fmt::Debug {
     /// As [`Sink::write_at`].
     fn publish(&self, size: u64) -> Result<()>;
 
+    /// Checks that a published file is still at its path.
+    ///
+    /// # Errors
+    /// Changed if it is not.
+    fn check_place(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Puts what waits of a published commit into the file.
     ///
     /// # Errors
@@ -430,12 +438,17 @@ impl Sink for LocalSink {
         self.file.sync_data().map_err(|error| self.named(cannot("sync", &error)))
     }
 
-    fn publish(&self, size: u64) -> Result<()> {
+    fn check_place(&self) -> Result<()> {
         if self.published.load(Ordering::Acquire) && !self.folder.is_at(&self.name, &self.file) {
             let message = "cannot commit: expected the file that was opened, got another one, or none, in its place; \
                            another program replaced or deleted it, and what was not committed is lost";
             return Err(self.named(Error::new(ErrorKind::Changed, message)));
         }
+        Ok(())
+    }
+
+    fn publish(&self, size: u64) -> Result<()> {
+        self.check_place()?;
         let length = self.file.metadata().map_err(|error| self.named(cannot("look at", &error)))?.len();
         if length < size {
             os::extend(&self.file, size).map_err(|error| self.named(cannot("resize", &error)))?;

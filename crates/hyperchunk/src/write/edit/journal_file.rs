@@ -3,6 +3,7 @@
 use super::super::journal::{check_made_by, with_suffix};
 use super::super::options::Sync;
 use super::super::sink::LocalSink;
+use super::super::snapshot::narrow;
 use super::redo::{JournalFile, LeftRedo};
 use super::waiting::WaitingCommit;
 use crate::io::Locking;
@@ -18,7 +19,10 @@ pub(crate) fn redo_path(file: &Path) -> PathBuf {
     with_suffix(file, ".redo")
 }
 
-/// A redo journal beside a local file; it is created by the first write.
+/// Maximum number of bytes of a journal that waits in memory for its commit.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// A redo journal beside a local file. It is created when it is synced, or too large for memory.
 #[derive(Debug)]
 pub(super) struct LocalJournal {
     path: PathBuf,
@@ -26,6 +30,10 @@ pub(super) struct LocalJournal {
     of: PathBuf,
     sync: Sync,
     open: Option<(Folder, File)>,
+    /// All bytes of the journal, until they are in its file.
+    buffer: Option<Vec<u8>>,
+    /// Maximum number of bytes of the buffer.
+    buffer_bytes: usize,
 }
 
 fn cannot(verb: &str, path: &Path, error: &io::Error) -> Error {
@@ -35,7 +43,30 @@ fn cannot(verb: &str, path: &Path, error: &io::Error) -> Error {
 
 impl LocalJournal {
     pub(super) fn new(file: &Path, sync: Sync) -> Self {
-        Self { path: redo_path(file), of: file.to_owned(), sync, open: None }
+        let (path, of) = (redo_path(file), file.to_owned());
+        Self { path, of, sync, open: None, buffer: Some(Vec::new()), buffer_bytes: BUFFER_BYTES }
+    }
+
+    /// Creates the file at the first write. Other editors notice it, also where files are not locked.
+    pub(super) fn created_early(self) -> Self {
+        Self { buffer_bytes: 0, ..self }
+    }
+
+    /// Writes the buffer into the file. After a failure, the file is empty.
+    fn write_buffer(&mut self) -> Result<()> {
+        let Some(buffer) = self.buffer.take() else { return Ok(()) };
+        let path = self.path.clone();
+        let written = self.file().and_then(|file| {
+            let written = write_all_at(file, 0, &buffer);
+            if written.is_err() {
+                drop(file.set_len(0));
+            }
+            written.map_err(|error| cannot("write", &path, &error))
+        });
+        if written.is_err() {
+            self.buffer = Some(buffer);
+        }
+        written
     }
 
     fn file(&mut self) -> Result<&File> {
@@ -86,36 +117,56 @@ fn admit_readers(_: &File, _: &Path) {}
 
 impl JournalFile for LocalJournal {
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let end = narrow(offset).saturating_add(bytes.len());
+        if let Some(buffer) = self.buffer.as_mut().filter(|_| end <= self.buffer_bytes) {
+            buffer.resize(buffer.len().max(end), 0);
+            buffer[narrow(offset)..end].copy_from_slice(bytes);
+            return Ok(());
+        }
+        self.write_buffer()?;
         let path = self.path.clone();
         write_all_at(self.file()?, offset, bytes).map_err(|error| cannot("write", &path, &error))
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        match &self.open {
-            Some((_, file)) => {
+        let missing = || Error::invalid("bytes of a journal that were not written");
+        match (&self.buffer, &self.open) {
+            (Some(written), _) => {
+                let start = narrow(offset);
+                let there = written.get(start..start.saturating_add(buffer.len())).ok_or_else(missing)?;
+                buffer.copy_from_slice(there);
+                Ok(())
+            }
+            (None, Some((_, file))) => {
                 read_exact_at(file, offset, buffer).map_err(|error| cannot("read", &self.path, &error))
             }
-            None => Err(Error::invalid("a journal that is not open")),
+            (None, None) => Err(missing()),
         }
     }
 
     fn sync(&mut self) -> Result<()> {
-        if self.sync == Sync::Never || self.open.is_none() {
-            return Ok(());
+        if self.open.is_some() || self.buffer.as_ref().is_some_and(|buffer| !buffer.is_empty()) {
+            self.write_buffer()?;
         }
-        let path = self.path.clone();
-        self.file()?.sync_data().map_err(|error| cannot("sync", &path, &error))
+        let Some((_, file)) = self.open.as_ref().filter(|_| self.sync != Sync::Never) else { return Ok(()) };
+        file.sync_data().map_err(|error| cannot("sync", &self.path, &error))
     }
 
     fn cut(&mut self, size: u64) -> Result<()> {
-        if self.open.is_none() {
+        if let Some(buffer) = &mut self.buffer {
+            buffer.truncate(narrow(size));
             return Ok(());
         }
-        let path = self.path.clone();
-        self.file()?.set_len(size).map_err(|error| cannot("truncate", &path, &error))
+        let Some((_, file)) = &self.open else { return Ok(()) };
+        file.set_len(size).map_err(|error| cannot("truncate", &self.path, &error))?;
+        if size == 0 {
+            self.buffer = Some(Vec::new());
+        }
+        Ok(())
     }
 
     fn remove(&mut self) -> Result<()> {
+        self.buffer = Some(Vec::new());
         let Some((folder, _)) = self.open.take() else { return Ok(()) };
         let removed = folder.remove(self.path.file_name().unwrap_or_default());
         removed.map_err(|error| cannot("delete", &self.path, &error))

@@ -233,7 +233,11 @@ fn edit(path: &Path, options: &CreateOptions) -> Result<Writer> {
     reading.ignore_layouts = true;
     let base = File::open(path, &reading)?;
     base.0.source.follow_growth();
-    let journal = Box::new(journal_file::LocalJournal::new(path, options.sync));
+    let mut journal = journal_file::LocalJournal::new(path, options.sync);
+    if options.locking == crate::io::Locking::Never {
+        journal = journal.created_early();
+    }
+    let journal = Box::new(journal);
     begin(sink, journal, base, (&path.to_string_lossy(), only), options)
 }
 
@@ -254,6 +258,10 @@ fn begin(
     let superblock = SuperblockBytes::read(&*sink, &found)?;
     let length = base.size().max(found.end.saturating_add(found.base));
     let mut redo = Redo::new(journal);
+    if options.locking == crate::io::Locking::Never {
+        // Two editors would not notice each other.
+        redo = redo.always();
+    }
     if options.guard {
         redo = redo.with_guard(found.base, superblock.bytes.len());
     }

@@ -53,6 +53,17 @@ struct Piece {
     at: u64,
 }
 
+/// How far a commit is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// It has not happened.
+    Waiting,
+    /// It is complete in the journal, and on disk.
+    Journaled,
+    /// It changed one sector of the file, which is not synced yet.
+    InPlace,
+}
+
 /// A journal that is being written.
 #[derive(Debug)]
 pub(crate) struct Redo {
@@ -61,15 +72,21 @@ pub(crate) struct Redo {
     pieces: BTreeMap<u64, Piece>,
     /// The end of the written bytes in the journal; 0 before the header.
     end: u64,
-    /// True once the footer is on disk, until all bytes are in the file.
-    complete: bool,
+    state: State,
+    /// True if a commit within a sector needs no journal.
+    skips: bool,
     /// Offset and length of the superblock that guards commits, if one does.
     guard: Option<(u64, usize)>,
 }
 
 impl Redo {
     pub(crate) fn new(file: Box<dyn JournalFile>) -> Self {
-        Self { file, pieces: BTreeMap::new(), end: 0, complete: false, guard: None }
+        Self { file, pieces: BTreeMap::new(), end: 0, state: State::Waiting, skips: true, guard: None }
+    }
+
+    /// Writes every commit to the journal, also those within a sector.
+    pub(crate) fn always(self) -> Self {
+        Self { skips: false, ..self }
     }
 
     /// Lets the superblock guard the commits: see [`guarded`].
@@ -77,9 +94,9 @@ impl Redo {
         Self { guard: Some((at, length)), ..self }
     }
 
-    /// True if a commit is on disk whose bytes are not all in the file.
+    /// True if a commit has happened whose bytes are not all in the file, or not synced there.
     pub(crate) fn is_complete(&self) -> bool {
-        self.complete
+        self.state != State::Waiting
     }
 
     /// Adds bytes for an offset of the edited file.
@@ -141,9 +158,18 @@ impl Redo {
     }
 
     /// Makes the journal complete: from now on the commit happens, whatever ends. `size` is the size of the file
-    /// after it.
+    /// after it. A commit within a sector, of which a disk holds either all old or all new bytes, goes to the file
+    /// at once.
     pub(crate) fn complete(&mut self, file: &dyn Sink, size: u64) -> Result<()> {
-        if self.complete || self.pieces.is_empty() {
+        if self.is_complete() || self.pieces.is_empty() {
+            return Ok(());
+        }
+        if let Some((start, length)) = self.in_one_sector() {
+            let mut bytes = vec![0; length];
+            file.read_at(start, &mut bytes)?;
+            self.overlay(start, &mut bytes)?;
+            write(file, start, &bytes)?;
+            self.state = State::InPlace;
             return Ok(());
         }
         if let Some((at, length)) = self.guard {
@@ -176,14 +202,28 @@ impl Redo {
             self.file.cut(self.end).and_then(|()| self.file.sync())?;
             return Err(error);
         }
-        self.complete = true;
+        self.state = State::Journaled;
         Ok(())
+    }
+
+    /// Returns the offset and length of the range with all pieces, if it is within a sector and needs no journal.
+    fn in_one_sector(&self) -> Option<(u64, usize)> {
+        let (start, _) = self.pieces.first_key_value()?;
+        let (last, piece) = self.pieces.last_key_value()?;
+        let end = last + piece.length;
+        let is_one = self.skips && self.guard.is_none() && start / SECTOR_BYTES == (end - 1) / SECTOR_BYTES;
+        is_one.then(|| (*start, narrow(end - start)))
     }
 
     /// Puts all bytes into the file; the journal is empty after that. May be repeated after a failure.
     pub(crate) fn apply(&mut self, file: &dyn Sink) -> Result<()> {
-        if !self.complete {
-            return Ok(());
+        match self.state {
+            State::Waiting => return Ok(()),
+            State::InPlace => {
+                file.sync()?;
+                return self.clear();
+            }
+            State::Journaled => {}
         }
         let last = self.guard.and_then(|(at, _)| Some((at, *self.pieces.get(&at)?)));
         let last = match last {
@@ -208,15 +248,20 @@ impl Redo {
             write(file, *start, bytes)?;
             file.sync()?;
         }
+        self.clear()
+    }
+
+    /// Empties the journal.
+    fn clear(&mut self) -> Result<()> {
         self.file.cut(0)?;
-        (self.end, self.complete) = (0, false);
+        (self.end, self.state) = (0, State::Waiting);
         self.pieces.clear();
         Ok(())
     }
 
     /// Deletes the journal, unless it holds a commit that is not in the file yet.
     pub(crate) fn remove(&mut self) -> Result<()> {
-        if self.complete {
+        if self.is_complete() {
             return Ok(());
         }
         self.pieces.clear();

@@ -7,7 +7,7 @@ use super::OnlyEdit;
 use super::redo::Redo;
 use crate::Result;
 use std::io::IoSlice;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockWriteGuard};
 
 /// Sink of a file that is edited.
@@ -17,6 +17,8 @@ pub(super) struct EditSink {
     redo: RwLock<Redo>,
     /// End of the bytes that the last commit uses.
     committed_end: AtomicU64,
+    /// True if bytes were written outside the journal since the last commit.
+    is_fresh: AtomicBool,
     /// Free space that is used again since the last commit, by HDF5 address; and the address of the file's start.
     reused: OnceLock<(Arc<Ranges>, u64)>,
     /// Keeps other edits of the file by this program out, until it is released.
@@ -27,7 +29,8 @@ impl EditSink {
     /// Starts an edit of a file whose last commit ends at `end`.
     pub(super) fn new(file: Arc<dyn Sink>, redo: Redo, end: u64, only: OnlyEdit) -> Self {
         let (redo, only) = (RwLock::new(redo), Mutex::new(Some(only)));
-        Self { file, redo, committed_end: AtomicU64::new(end), reused: OnceLock::new(), only }
+        let (committed_end, is_fresh) = (AtomicU64::new(end), AtomicBool::new(false));
+        Self { file, redo, committed_end, is_fresh, reused: OnceLock::new(), only }
     }
 
     /// Sets the ranges that may be written to at once, by HDF5 address, and the offset of address 0.
@@ -41,6 +44,14 @@ impl EditSink {
             offset.checked_sub(*base).is_some_and(|address| ranges.contain(address, length as u64))
         };
         offset >= self.committed_end.load(Ordering::Acquire) || self.reused.get().is_some_and(inside)
+    }
+
+    /// Writes bytes that the last commit does not use.
+    fn write_free(&self, write: impl FnOnce(&dyn Sink) -> Result<()>) -> Result<()> {
+        let written = write(&*self.file);
+        // After the write: a commit in between would take it for synced. It does not refer to these bytes.
+        self.is_fresh.store(true, Ordering::Release);
+        written
     }
 
     /// Puts the bytes of a commit that was interrupted, by a full disk for example, into the file.
@@ -57,8 +68,11 @@ impl EditSink {
 impl Sink for EditSink {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.finish()?;
+        if bytes.is_empty() {
+            return Ok(());
+        }
         if self.is_free(offset, bytes.len()) {
-            return self.file.write_at(offset, bytes);
+            return self.write_free(|file| file.write_at(offset, bytes));
         }
         let mut redo = self.redo_mut();
         let end = self.committed_end.load(Ordering::Acquire);
@@ -66,13 +80,14 @@ impl Sink for EditSink {
         let (committed, free) = bytes.split_at(covered);
         redo.write(offset, committed)?;
         drop(redo);
-        if free.is_empty() { Ok(()) } else { self.file.write_at(offset + committed.len() as u64, free) }
+        let after = offset + committed.len() as u64;
+        if free.is_empty() { Ok(()) } else { self.write_free(|file| file.write_at(after, free)) }
     }
 
     fn write_parts_at(&self, mut offset: u64, parts: &mut [IoSlice<'_>]) -> Result<()> {
         self.finish()?;
         if self.is_free(offset, parts.iter().map(|part| part.len()).sum()) {
-            return self.file.write_parts_at(offset, parts);
+            return self.write_free(|file| file.write_parts_at(offset, parts));
         }
         for part in parts.iter() {
             self.write_at(offset, part)?;
@@ -95,7 +110,12 @@ impl Sink for EditSink {
     fn publish(&self, size: u64) -> Result<()> {
         let mut redo = self.redo_mut();
         // New bytes are on disk before the commit that refers to them.
-        self.file.publish(size)?;
+        let is_fresh = self.is_fresh.swap(false, Ordering::AcqRel);
+        if is_fresh || size > self.committed_end.load(Ordering::Acquire) {
+            self.file.publish(size).inspect_err(|_| self.is_fresh.store(true, Ordering::Release))?;
+        } else {
+            self.file.check_place()?;
+        }
         redo.complete(&*self.file, size)?;
         // Committed from here on, even if the bytes cannot be put into the file yet: `settle` does that.
         self.committed_end.fetch_max(size, Ordering::AcqRel);
