@@ -187,8 +187,8 @@ class File(_Named):
         storage_options: Access to a store: ``endpoint``, ``region``, ``key``, ``secret``, ``token``, ``anonymous``,
             ``allow_http`` and every other option of the store.
         network: Tuning of requests: ``timeout``, ``connect_timeout`` and ``retry_timeout`` (seconds), ``retries``,
-            ``concurrency``, ``first_read``, ``block``, ``gap``, ``largest_request`` (bytes), ``over_read`` (a fraction
-            of the bytes needed).
+            ``concurrency``, ``first_read``, ``read_ahead``, ``block``, ``gap``, ``largest_request`` (bytes),
+            ``over_read`` (a fraction of the bytes needed).
         creation: Options of new files. For an existing one, those of h5py are accepted and have no effect, and neither
             have its options for libhdf5's caches (``rdcc_nbytes`` and others), whose values are checked.
 

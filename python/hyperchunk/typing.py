@@ -135,8 +135,10 @@ class NetworkOptions(TypedDict, total=False):
     retries: int
     #: Maximum number of requests at a time.
     concurrency: int
-    #: Size in bytes of the first read of a file, and of a block of the cache.
+    #: Number of bytes that must have arrived when a file is opened, and of those that the same request brings meanwhile.
     first_read: int
+    read_ahead: int
+    #: Size in bytes of a block of the cache.
     block: int
     #: Ranges at most this number of bytes apart are fetched with one request.
     gap: int

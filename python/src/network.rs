@@ -23,6 +23,7 @@ pub(crate) fn options(settings: &Bound<'_, PyDict>) -> PyResult<RemoteOptions> {
             "retry_timeout" => options.retry_timeout = seconds(&value)?,
             "concurrency" => options.concurrency = value.extract::<usize>()?.max(1),
             "first_read" => options.first_read = value.extract()?,
+            "read_ahead" => options.read_ahead = value.extract()?,
             "block" => options.block = value.extract::<u64>()?.max(64),
             "gap" => options.gap = value.extract()?,
             "largest_request" => options.largest_request = value.extract::<u64>()?.max(1),

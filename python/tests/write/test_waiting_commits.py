@@ -172,6 +172,6 @@ def test_readers_of_a_file_may_read_its_journal(folder: Path) -> None:
     for mode, expected in [(0o644, 0o644), (0o640, 0o640), (0o600, 0o600), (0o666, 0o644)]:
         path.chmod(mode)
         with hyperchunk.open(path, "r+") as file:
-            file["contiguous"][0] = mode
+            file["contiguous"][...] = mode  # more than a sector
             file.flush()
             assert path.with_name("a.h5.redo").stat().st_mode & 0o777 == expected

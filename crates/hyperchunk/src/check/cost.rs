@@ -42,7 +42,8 @@ impl Cost {
             needed: structure.iter().map(|ranges| bytes_of(ranges)).sum::<u64>() + bytes_of(data),
             ..Self::default()
         };
-        let head = 0..assumed.options.first_read.min(size);
+        let first = assumed.options.first_read.saturating_add(assumed.options.read_ahead);
+        let head = 0..first.min(size);
         // A reader without data lists the file.
         let reach = if data.is_empty() { Reach::All } else { Reach::Path };
         let mut have = vec![head.clone()];
@@ -111,7 +112,8 @@ mod tests {
     #[test]
     fn rounds_and_requests() {
         let mut options = RemoteOptions::default();
-        (options.concurrency, options.first_read, options.block) = (2, 100, 10);
+        (options.concurrency, options.block) = (2, 10);
+        (options.first_read, options.read_ahead) = (100, 0);
         let cost = RequestCost { latency: Duration::from_secs(1), bandwidth: 100.0 };
         let assumed = Assumptions { options, cost };
         type Pairs<'p> = &'p [(u64, u64)];

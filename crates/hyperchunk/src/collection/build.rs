@@ -256,8 +256,9 @@ fn member(
     let predicted = match io::local_path(name) {
         Some(_) => None,
         None => {
-            let source =
-                io::open(name, &options.remote).map_err(|error| error.file(io::without_secrets(name)))?;
+            // The prediction says what else is needed.
+            let remote = io::RemoteOptions { read_ahead: 0, ..options.remote.clone() };
+            let source = io::open(name, &remote).map_err(|error| error.file(io::without_secrets(name)))?;
             Some(Arc::new(PredictedSource::new(source, prediction)))
         }
     };

@@ -111,8 +111,11 @@ pub struct RemoteOptions {
     /// Maximum number of requests in flight for one file. All files of a process together have at most 256,
     /// or this number if it is larger.
     pub concurrency: usize,
-    /// Number of bytes requested when a file is opened.
+    /// Number of bytes that must have arrived when a file is opened.
     pub first_read: u64,
+    /// Number of bytes after them that the same request brings, while the reader continues. All open files of a
+    /// process together keep at most 64 MiB of them; others do without.
+    pub read_ahead: u64,
     /// Minimum size in bytes of the pieces in which metadata are fetched.
     pub block: u64,
     /// Maximum gap in bytes between two ranges that are still fetched in one request.
@@ -129,15 +132,15 @@ pub struct RemoteOptions {
 }
 
 impl RemoteOptions {
-    /// Size in bytes of the first request for a reader of all structure: where
-    /// `hyperchunk pack --layout cloud` puts structure at the start, this one request brings it. Half a
-    /// megabyte more costs a quarter of a round trip (25 ms, 80 MB/s).
+    /// Minimum size in bytes of the first request for a reader of all structure: where
+    /// `hyperchunk pack --layout cloud` puts structure at the start, this one request brings it.
     pub const LISTING: u64 = 512 << 10;
 
     /// Returns the options for reading all structure of a file.
     #[must_use]
     pub fn for_listing(self) -> Self {
-        Self { first_read: self.first_read.max(Self::LISTING), ..self }
+        let rest = Self::LISTING.saturating_sub(self.first_read);
+        Self { read_ahead: self.read_ahead.max(rest), ..self }
     }
 }
 
@@ -151,6 +154,7 @@ impl Default for RemoteOptions {
             retry_timeout: Duration::from_secs(120),
             concurrency: 160,
             first_read: 16 << 10,
+            read_ahead: 496 << 10,
             block: 16 << 10,
             gap: 1 << 20,
             largest_request: 8 << 20,

@@ -19,7 +19,7 @@ const LARGEST_AT_ONCE: (u64, u64) = (3, 16);
 const STARTED_AT_ONCE: usize = 8;
 
 /// Interval at which the caller's interrupt is polled.
-const ASK_EVERY: Duration = Duration::from_millis(100);
+pub(super) const ASK_EVERY: Duration = Duration::from_millis(100);
 
 /// Reports to the caller how a request ended, even if its task was aborted.
 struct Report {
@@ -43,14 +43,6 @@ impl Drop for Report {
             drop(self.to.send((self.place, Err(error))));
         }
     }
-}
-
-/// Runs one request and waits for it.
-pub(super) fn one(process: &'static Process, target: &Target, range: Range<u64>) -> Result<Answer> {
-    let (to, from) = channel();
-    let mut tasks = JoinSet::new();
-    start(process, &mut tasks, vec![(target.clone(), range, Report { place: 0, to, sent: false })]);
-    receive(&from, &mut Instant::now())?.1
 }
 
 /// Waits until a request ends or the caller interrupts.

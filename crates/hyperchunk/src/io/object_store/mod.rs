@@ -9,6 +9,7 @@ mod date;
 mod direct;
 mod failure;
 mod fetch;
+mod head;
 mod hosts;
 mod location;
 mod objects;
@@ -29,6 +30,7 @@ use crate::{Error, ErrorKind, Result};
 use buffers::Buffers;
 use bytes::Bytes;
 use fetch::Piece;
+use head::Head;
 use hosts::Held;
 use location::{Kind, Location};
 pub(super) use objects::{abort_upload, delete, list, put, put_new};
@@ -36,7 +38,7 @@ use process::Process;
 use request::{Target, Version};
 use settings::Settings;
 use std::any::Any;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -55,7 +57,7 @@ struct ObjectSource {
     version: Arc<Version>,
     /// The server's name, whose addresses are remembered.
     host: Option<Held>,
-    head: Bytes,
+    head: Head,
     /// True if the version comes from an index.
     known: bool,
 }
@@ -94,7 +96,7 @@ pub(super) fn open_known(
             options: Arc::new(options.clone()),
             tally: Arc::default(),
             version: Arc::new(version),
-            head: Bytes::new(),
+            head: Head::none(),
             known: true,
         };
         Ok(Arc::new(source) as Arc<dyn Source>)
@@ -132,7 +134,7 @@ impl ObjectSource {
         let (process, tally) = (Process::get()?, Arc::<Tally>::default());
         let host = host(&location);
         host.iter().for_each(|host| host.keep(process.hosts()));
-        let answer = with_region(process, &connection, &tally, || {
+        let (head, version) = with_region(process, &connection, &tally, || {
             tally.counters.rounds.fetch_add(1, Ordering::Relaxed);
             let target = Target {
                 store: process.store(&connection)?,
@@ -141,12 +143,13 @@ impl ObjectSource {
                 tally: Arc::clone(&tally),
                 version: None,
                 buffers: Arc::default(),
+                arriving: None,
             };
-            fetch::one(process, &target, 0..options.first_read.max(1))
+            Head::open(process, &target)
         })?;
         let shown = location.shown();
-        let identity = identity(&location, &connection, &answer.version);
-        let (version, head) = (Arc::new(answer.version), answer.bytes);
+        let identity = identity(&location, &connection, &version);
+        let version = Arc::new(version);
         Ok(Self { location, shown, identity, connection, options, tally, version, host, head, known: false })
     }
 
@@ -159,13 +162,8 @@ impl ObjectSource {
             tally: Arc::clone(&self.tally),
             version: Some(Arc::clone(&self.version)),
             buffers: Arc::clone(buffers),
+            arriving: None,
         })
-    }
-
-    /// Returns a range from the bytes that came with the opening, if it is within them.
-    fn within_head(&self, range: &Range<u64>) -> Option<Bytes> {
-        let (start, end) = (usize::try_from(range.start).ok()?, usize::try_from(range.end).ok()?);
-        (start <= end && end <= self.head.len()).then(|| self.head.slice(start..end))
     }
 
     /// Returns the error of a request, with the file's name.
@@ -180,23 +178,52 @@ impl ObjectSource {
         error.file(&self.shown)
     }
 
-    /// Hands over the ranges that need no request, and lists the others.
-    fn far(&self, object: usize, ranges: &[Range<u64>], land: &mut Land<'_>) -> Result<Vec<Piece>> {
-        let size = self.version.size;
-        let mut far = Vec::with_capacity(ranges.len());
+    /// Lists the ranges that need a request, and those that came with the opening, or still arrive.
+    fn sort(&self, object: usize, ranges: &[Range<u64>], sorted: &mut Sorted) -> Result<()> {
+        let (size, length) = (self.version.size, self.head.length());
+        let mut is_used = ranges.is_empty();
         for (place, range) in ranges.iter().enumerate() {
             if range.start > range.end || range.end > size {
                 let length = range.end.saturating_sub(range.start);
                 return Err(ends_before(size, range.start, usize::try_from(length).unwrap_or(usize::MAX)));
             }
-            match self.within_head(range) {
-                Some(bytes) => land(place, bytes)?,
-                None if range.is_empty() => land(place, Bytes::new())?,
-                None => far.push(Piece { object, place, range: range.clone() }),
+            let near = range.start..range.end.min(length);
+            let far = range.start.max(near.end)..range.end;
+            is_used |= near.start < near.end || range.is_empty();
+            let piece = |range| Piece { object, place, range };
+            if far.is_empty() {
+                sorted.near.push(piece(range.clone()));
+            } else {
+                if near.start < near.end {
+                    sorted.fronts.insert((object, place), near);
+                }
+                sorted.far.push(piece(far));
             }
         }
-        Ok(far)
+        if !is_used {
+            self.head.stop();
+        }
+        Ok(())
     }
+
+    /// Returns a range of the head once it has arrived; `None` if it will not arrive.
+    fn in_head(&self, range: &Range<u64>) -> Result<Option<Bytes>> {
+        if range.is_empty() {
+            return Ok(Some(Bytes::new()));
+        }
+        self.head.get(range).map_err(|error| self.named(error))
+    }
+}
+
+/// Ranges of objects, by where they come from.
+#[derive(Default)]
+struct Sorted {
+    /// Those in the objects' heads.
+    near: Vec<Piece>,
+    /// Those that need a request, without their parts in the heads.
+    far: Vec<Piece>,
+    /// Parts in the heads, by object and place.
+    fronts: HashMap<(usize, usize), Range<u64>>,
 }
 
 /// Fetches ranges of many objects under one budget of requests and bytes, which is the first object's. `land` gets the
@@ -211,11 +238,40 @@ pub(super) fn fetch_many(
     let objects: Option<Vec<&ObjectSource>> =
         wanted.iter().map(|(remote, _)| remote.as_any()?.downcast_ref::<ObjectSource>()).collect();
     let objects = objects.ok_or_else(|| Error::invalid("a source that is no object of a store"))?;
-    let mut left = Vec::new();
+    let mut sorted = Sorted::default();
     for (number, (object, (_, ranges))) in objects.iter().zip(wanted).enumerate() {
-        let far = object.far(number, ranges, &mut |place, bytes| land(number, place, bytes));
-        left.extend(far.map_err(|error| object.named(error))?);
+        object.sort(number, ranges, &mut sorted).map_err(|error| object.named(error))?;
     }
+    // Pieces that do not arrive, because the request of the opening failed.
+    let mut missing = Vec::new();
+    request(&objects, sorted.far, &mut |object, place, far| {
+        let front = sorted.fronts.get(&(object, place)).zip(objects.get(object));
+        let Some((front, source)) = front else { return land(object, place, far) };
+        match source.in_head(front)? {
+            Some(near) => land(object, place, [near, far].concat().into()),
+            None => {
+                let range = front.start..front.end.saturating_add(far.len() as u64);
+                missing.push(Piece { object, place, range });
+                Ok(())
+            }
+        }
+    })?;
+    for piece in sorted.near {
+        let Some(object) = objects.get(piece.object) else { continue };
+        match object.in_head(&piece.range)? {
+            Some(bytes) => land(piece.object, piece.place, bytes)?,
+            None => missing.push(piece),
+        }
+    }
+    request(&objects, missing, land)
+}
+
+/// Fetches pieces of objects by requests.
+fn request(
+    objects: &[&ObjectSource],
+    mut left: Vec<Piece>,
+    land: &mut dyn FnMut(usize, usize, Bytes) -> Result<()>,
+) -> Result<()> {
     let longest = left.iter().map(|piece| piece.range.end - piece.range.start).max().unwrap_or(0);
     let mut counted = HashSet::new();
     for piece in &left {
@@ -347,7 +403,7 @@ impl Remote for ObjectSource {
     }
 
     fn head(&self) -> Bytes {
-        self.head.clone()
+        self.head.first.clone()
     }
 
     fn sibling(&self, name: &str) -> Option<Result<Arc<dyn Source>>> {

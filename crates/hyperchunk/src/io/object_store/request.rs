@@ -2,6 +2,7 @@
 
 use super::buffers::Buffers;
 use super::failure::{self, Failure};
+use super::head::Arriving;
 use super::process::Process;
 use super::store::Store;
 use super::wire::{Exchange, Seen, Tally};
@@ -37,6 +38,8 @@ pub(super) struct Target {
     pub(super) version: Option<Arc<Version>>,
     /// Buffers for the bodies.
     pub(super) buffers: Arc<Buffers>,
+    /// Receives the body of an opening request while it arrives.
+    pub(super) arriving: Option<Arc<Arriving>>,
 }
 
 /// Version of an object.
@@ -65,6 +68,9 @@ impl Target {
             };
             let (reason, wait, at_most) = match failure {
                 Failure::Final(error) => return Err(error),
+                Failure::Passing { reason, .. } if self.is_answered() => {
+                    return Err(Error::new(ErrorKind::Io, reason));
+                }
                 Failure::Passing { reason, wait, at_most } => (reason, wait, at_most),
             };
             let left = self.options.retry_timeout.saturating_sub(started.elapsed());
@@ -76,6 +82,11 @@ impl Target {
             repeated += 1;
             self.tally.counters.retries.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// Returns whether this was an opening request whose opener has continued.
+    fn is_answered(&self) -> bool {
+        self.arriving.as_ref().is_some_and(|arriving| arriving.is_answered())
     }
 
     async fn attempt(&self, process: &Process, range: Range<u64>) -> Result<Answer, Failure> {
@@ -97,6 +108,10 @@ impl Target {
             Err(error) => {
                 // In an empty object, no range can be satisfied.
                 if self.version.is_none() && range.start == 0 && is_empty(&seen) {
+                    if let Some(arriving) = &self.arriving {
+                        let begun = arriving.begin(0, version(&seen, 0));
+                        begun.map_err(|error| Some(Failure::Final(error)))?;
+                    }
                     return Ok(Answer { bytes: Bytes::new(), version: version(&seen, 0) });
                 }
                 if let Some(region) = &seen.region {
@@ -112,12 +127,17 @@ impl Target {
         let (expected, size) = self.check(&seen, &range)?;
         let new = under_way.connected();
         let opened = Instant::now();
+        if let Some(arriving) = &self.arriving {
+            let begun = arriving.begin(usize::try_from(expected).unwrap_or(usize::MAX), version(&seen, size));
+            begun.map_err(|error| Some(Failure::Final(error)))?;
+        }
         let body = self.body(got.into_stream(), expected);
         // A body that arrives too slowly counts as stalled.
         let most = patience + Duration::from_secs_f64(expected as f64 / SLOWEST);
         let most = most.min(self.options.retry_timeout.max(patience));
         let bytes = timeout(most, body).await.map_err(|_| None)??;
-        self.tally.meter.add(new, seen.latency, opened.elapsed(), bytes.len());
+        let length = usize::try_from(expected).unwrap_or(usize::MAX);
+        self.tally.meter.add(new, seen.latency, opened.elapsed(), length);
         Ok(Answer { bytes, version: version(&seen, size) })
     }
 
@@ -174,17 +194,21 @@ impl Target {
         let expected = usize::try_from(expected).unwrap_or(usize::MAX);
         let mut buffer = self.buffers.take(expected).map_err(|error| Some(Failure::Final(error)))?;
         let bytes = &mut buffer.bytes;
+        let mut length = 0;
         while let Some(piece) = timeout(self.options.timeout, stream.next()).await.map_err(|_| None)? {
             let piece = piece.map_err(|error| Some(failure::of_body(&error)))?;
             self.tally.counters.bytes.fetch_add(piece.len() as u64, Ordering::Relaxed);
-            if bytes.len() + piece.len() > expected {
+            if length + piece.len() > expected {
                 return Err(Some(Failure::passing(format!("the server sent more than {expected} bytes"))));
             }
-            bytes.extend_from_slice(&piece);
+            match &self.arriving {
+                Some(arriving) => arriving.push(&piece),
+                None => bytes.extend_from_slice(&piece),
+            }
+            length += piece.len();
         }
-        if bytes.len() != expected {
-            let got = bytes.len();
-            return Err(Some(Failure::passing(format!("the server sent {got} bytes of {expected}"))));
+        if length != expected {
+            return Err(Some(Failure::passing(format!("the server sent {length} bytes of {expected}"))));
         }
         Ok(buffer.freeze())
     }

@@ -1,6 +1,7 @@
 //! Opening and fetching, from a correct server and from faulty ones.
 
 mod faults;
+mod heads;
 mod server;
 mod stores;
 
@@ -21,6 +22,7 @@ fn options() -> RemoteOptions {
         timeout: Duration::from_millis(400),
         retry_timeout: Duration::from_secs(20),
         first_read: 1000,
+        read_ahead: 0,
         ..RemoteOptions::default()
     }
 }
@@ -56,7 +58,7 @@ fn opens_and_fetches() {
     for (range, landed) in ranges.iter().zip(landed) {
         assert_eq!(landed, part(&bytes, range));
     }
-    assert_eq!(remote.counters().now(), [4, 1000 + 1000 + 58_000 + 200, 0, 2]);
+    assert_eq!(remote.counters().now(), [4, 1000 + 1000 + 58_000 + 100, 0, 2]);
     let log = server.log();
     assert!(log.iter().all(|request| request.path == "/d/a%20b.h5?x=1"), "{log:?}");
     assert!(log[1..].iter().all(|request| request.headers["if-match"] == "\"one\""));

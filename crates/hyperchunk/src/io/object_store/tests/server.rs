@@ -33,6 +33,8 @@ pub(super) enum Answer {
     Rewritten,
     /// Waits, then answers.
     Slow(Duration),
+    /// Sends 1,000 bytes of the body, waits, then sends the others.
+    Drip(Duration),
 }
 
 #[derive(Debug, Clone)]
@@ -212,6 +214,12 @@ fn answer(shared: &Shared, request: &Request, stream: &mut TcpStream) -> Option<
             stream.write_all(&body[..body.len() / 2]).ok()?;
             std::thread::sleep(Duration::from_secs(60));
             None
+        }
+        Answer::Drip(time) => {
+            let (first, others) = body.split_at(body.len().min(1000));
+            stream.write_all(first).ok()?;
+            std::thread::sleep(time);
+            stream.write_all(others).ok()
         }
         Answer::Long => {
             stream.write_all(body).ok()?;
