@@ -62,7 +62,7 @@ def test_a_passing_fault_changes_nothing(
     fault: str, key: str, open_s3: OpenS3, proxy: s3server.Proxy, numbers: Numbers
 ) -> None:
     proxy.set(script=f"{fault},{fault}")
-    file = open_s3(key, **QUICK)
+    file = open_s3(key, read_ahead=0, **QUICK)
     # For trickled data, only as much as does not take minutes.
     for name in ["small"] if fault == "trickle" else numbers:
         proxy.set(script=f"{fault},ok,{fault}")
@@ -71,12 +71,23 @@ def test_a_passing_fault_changes_nothing(
     assert file.stats().retries > 0
 
 
+@pytest.mark.parametrize("fault", [pytest.param(fault, marks=marks_of(fault)) for fault in PASSING])
+def test_a_fault_of_the_bytes_that_come_with_the_opening(
+    fault: str, key: str, open_s3: OpenS3, proxy: s3server.Proxy, numbers: Numbers
+) -> None:
+    proxy.set(script=f"{fault},ok,{fault}")
+    file = open_s3(key, **QUICK)
+    for name in ["small"] if fault == "trickle" else numbers:
+        np.testing.assert_array_equal(file[name][...], numbers[name])
+    assert proxy.stats()["faulty"] > 0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", PASSING)
 def test_a_lasting_fault_is_an_error_in_time(
     fault: str, key: str, open_s3: OpenS3, proxy: s3server.Proxy, numbers: Numbers
 ) -> None:
-    file = open_s3(key, timeout=0.3, retry_timeout=1.5)
+    file = open_s3(key, timeout=0.3, retry_timeout=1.5, read_ahead=0)
     proxy.set(faults=fault)
     start = time.monotonic()
     with pytest.raises(errors.ReadError) as caught:
@@ -88,14 +99,14 @@ def test_a_lasting_fault_is_an_error_in_time(
     np.testing.assert_array_equal(file["chunked"][...], numbers["chunked"])
     proxy.set(faults=fault)
     with pytest.raises(errors.HyperchunkError):
-        open_s3(key, timeout=0.3, retry_timeout=1)
+        open_s3(key, timeout=0.3, retry_timeout=1, read_ahead=0)
 
 
 @pytest.mark.parametrize("fault", FINAL)
 def test_what_does_not_pass_is_not_asked_again(
     fault: str, key: str, open_s3: OpenS3, proxy: s3server.Proxy, numbers: Numbers
 ) -> None:
-    file = open_s3(key, **QUICK)
+    file = open_s3(key, read_ahead=0, **QUICK)
     proxy.reset()
     proxy.set(faults=fault)
     kind, message = FINAL[fault]
@@ -106,7 +117,7 @@ def test_what_does_not_pass_is_not_asked_again(
 
 
 def test_a_server_that_knows_no_ranges(key: str, open_s3: OpenS3, proxy: s3server.Proxy, numbers: Numbers) -> None:
-    file = open_s3(key, timeout=0.5, retry_timeout=2)
+    file = open_s3(key, timeout=0.5, retry_timeout=2, read_ahead=0)
     proxy.set(faults="whole")
     for name, expected in numbers.items():
         try:
@@ -120,7 +131,7 @@ def test_a_server_that_knows_no_ranges(key: str, open_s3: OpenS3, proxy: s3serve
 @pytest.mark.parametrize("same_size", [True, False])
 def test_an_object_that_is_written_meanwhile(same_size: bool, put: Put, open_s3: OpenS3, numbers: Numbers) -> None:
     put("changing.h5", CHUNKS, **numbers)
-    file = open_s3("changing.h5", **QUICK)
+    file = open_s3("changing.h5", read_ahead=0, **QUICK)
     np.testing.assert_array_equal(file["chunked"][:20], numbers["chunked"][:20])
     newer = numbers["chunked"] + 1 if same_size else np.zeros((500, 300), "i4")
     put("changing.h5", CHUNKS, **numbers | {"chunked": newer})
@@ -169,7 +180,7 @@ def test_ten_thousand_faults_and_no_wrong_byte(put: Put, open_s3: OpenS3, proxy:
     }
     put("soak.h5", {"chunks": (1, 256)}, **arrays)
     # Many small requests: no gaps are read over, and no request is large.
-    small = {"gap": 0, "largest_request": 2048, "block": 2048, "first_read": 4096, "over_read": 0.0}
+    small = {"gap": 0, "largest_request": 2048, "block": 2048, "first_read": 4096, "read_ahead": 0, "over_read": 0.0}
     options = {"retries": 60, "retry_timeout": 100, "timeout": 1, "concurrency": 64}
     passing = [fault for fault in PASSING if not fault.startswith(("stall", "trickle"))]
     rates = ",".join([*(f"{fault}:0.025" for fault in passing), "stall-body:0.0003", "trickle:0.0003"])

@@ -113,7 +113,8 @@ def test_eight_threads_wait_together(put: Put, open_s3: OpenS3, proxy: s3server.
 
 def test_a_bound_on_requests_at_once(put: Put, open_s3: OpenS3, proxy: s3server.Proxy, numbers: Numbers) -> None:
     put("bounded.h5", {"chunks": (2, 300)}, **numbers)
-    file = open_s3("bounded.h5", concurrency=3, gap=0, over_read=0.0, largest_request=4096, first_read=4096, block=4096)
+    small = {"gap": 0, "over_read": 0.0, "largest_request": 4096, "first_read": 4096, "block": 4096, "read_ahead": 0}
+    file = open_s3("bounded.h5", concurrency=3, **small)
     proxy.set(latency="2ms")
     np.testing.assert_array_equal(file["chunked"][...], numbers["chunked"])
     stats = proxy.stats()

@@ -63,7 +63,7 @@ def test_chunks_in_a_row_come_with_their_index(
 def test_a_part_brings_no_more_than_its_chunks(server: s3server.Server, tmp_path: Path, open_s3: OpenS3) -> None:
     size = make(tmp_path / "part.h5", ["a"], apart=True)
     server.put("tests", "part.h5", tmp_path / "part.h5")
-    file = open_s3("part.h5")
+    file = open_s3("part.h5", read_ahead=0)
     half = ROWS // 2
     np.testing.assert_array_equal(file["a"][half : half + 5 * CHUNK], values(0)[half : half + 5 * CHUNK])
     stats = file.stats()

@@ -131,11 +131,7 @@ impl Target {
             let begun = arriving.begin(usize::try_from(expected).unwrap_or(usize::MAX), version(&seen, size));
             begun.map_err(|error| Some(Failure::Final(error)))?;
         }
-        let body = self.body(got.into_stream(), expected);
-        // A body that arrives too slowly counts as stalled.
-        let most = patience + Duration::from_secs_f64(expected as f64 / SLOWEST);
-        let most = most.min(self.options.retry_timeout.max(patience));
-        let bytes = timeout(most, body).await.map_err(|_| None)??;
+        let bytes = self.body(got.into_stream(), expected).await?;
         let length = usize::try_from(expected).unwrap_or(usize::MAX);
         self.tally.meter.add(new, seen.latency, opened.elapsed(), length);
         Ok(Answer { bytes, version: version(&seen, size) })
@@ -186,6 +182,13 @@ impl Target {
         Ok((end - start, size))
     }
 
+    /// Returns the time that some bytes of a body may take: a body that arrives too slowly counts as stalled.
+    fn longest(&self, bytes: u64) -> Duration {
+        let patience = self.options.timeout;
+        let longest = patience + Duration::from_secs_f64(bytes as f64 / SLOWEST);
+        longest.min(self.options.retry_timeout.max(patience))
+    }
+
     async fn body(
         &self,
         mut stream: futures_util::stream::BoxStream<'static, object_store::Result<Bytes>>,
@@ -195,7 +198,15 @@ impl Target {
         let mut buffer = self.buffers.take(expected).map_err(|error| Some(Failure::Final(error)))?;
         let bytes = &mut buffer.bytes;
         let mut length = 0;
-        while let Some(piece) = timeout(self.options.timeout, stream.next()).await.map_err(|_| None)? {
+        let started = Instant::now();
+        // An opener waits for the first bytes only.
+        let first = self.longest(self.options.first_read.min(expected as u64));
+        let all = self.longest(expected as u64);
+        loop {
+            let waits = self.arriving.as_ref().is_some_and(|arriving| !arriving.is_answered());
+            let left = if waits { first } else { all }.saturating_sub(started.elapsed());
+            let piece = timeout(self.options.timeout.min(left), stream.next()).await.map_err(|_| None)?;
+            let Some(piece) = piece else { break };
             let piece = piece.map_err(|error| Some(failure::of_body(&error)))?;
             self.tally.counters.bytes.fetch_add(piece.len() as u64, Ordering::Relaxed);
             if length + piece.len() > expected {
