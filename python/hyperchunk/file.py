@@ -61,7 +61,7 @@ _DRIVERS = (None, "sec2", "stdio", "core", "fileobj", "direct", "windows")
 
 
 class _Signature:
-    """The signature of a class, by its ``__init__``: some releases of Python 3.11 show that of ``__new__``."""
+    """The signature of a class, by its ``__init__``: some releases of Python 3.11 show ``__new__``."""
 
     def __get__(self, instance: object, owner: type) -> object:
         import inspect
@@ -189,8 +189,8 @@ class File(_Named):
         network: Tuning of requests: ``timeout``, ``connect_timeout`` and ``retry_timeout`` (seconds), ``retries``,
             ``concurrency``, ``first_read``, ``read_ahead``, ``block``, ``gap``, ``largest_request`` (bytes),
             ``over_read`` (a fraction of the bytes needed).
-        creation: Options of new files. For an existing one, those of h5py are accepted and have no effect, and neither
-            have its options for libhdf5's caches (``rdcc_nbytes`` and others), whose values are checked.
+        creation: Options of new files. For an existing one, the options of h5py are accepted and have no effect. Its
+            options for libhdf5's caches (``rdcc_nbytes`` and others) have none, either; their values are checked.
 
     Raises:
         NotFoundError: There is no such file.

@@ -244,7 +244,7 @@ class WritableFile(WritableGroup, File):
     @property
     def swmr_mode(self) -> bool:
         """True in SWMR mode. Set it to True after all objects are made, in a file with ``libver="latest"``: readers
-        that opened the file with ``swmr=True``, h5py's too, then see what is flushed after their `refresh()`. Objects
+        that opened the file with ``swmr=True``, h5py's too, then see flushed data after their `refresh()`. Objects
         and attributes that are made afterwards are seen when the file is closed.
 
         Raises:
