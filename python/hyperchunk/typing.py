@@ -135,7 +135,7 @@ class NetworkOptions(TypedDict, total=False):
     retries: int
     #: Maximum number of requests at a time.
     concurrency: int
-    #: Number of bytes that must have arrived when a file is opened, and of those that the same request brings meanwhile.
+    #: Number of bytes that an opener waits for, and number of bytes that the same request brings meanwhile.
     first_read: int
     read_ahead: int
     #: Size in bytes of a block of the cache.

@@ -26,7 +26,7 @@ use std::sync::{Arc, OnceLock};
 /// Suffix that is appended to a file's name to name its index.
 pub const SUFFIX: &str = ".hcindex";
 
-/// Refuses to replace what is at the usual place of an index and is none.
+/// Refuses to replace another file than an index at the usual place of one.
 ///
 /// # Errors
 /// Exists.
@@ -65,7 +65,7 @@ pub struct Identity {
     pub version: String,
 }
 
-/// What lies between the version of a file and the digest of its contents, where a companion keeps both.
+/// Separator between the version of a file and the digest of its contents, where a companion keeps both.
 const CONTENTS: &str = ";contents:";
 
 impl Identity {

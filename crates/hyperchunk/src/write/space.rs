@@ -253,7 +253,7 @@ impl Space {
     }
 
     /// Records that a read begins: space that is freed from now on is not used again until it has ended and a commit
-    /// follows. Waits while readers are excluded. Returns what the end of the read is told by.
+    /// follows. Waits while readers are excluded. Returns the number of the read, for its end.
     pub(super) fn read_begins(&self) -> u64 {
         let mut readers = self.readers();
         while readers.excluded {
