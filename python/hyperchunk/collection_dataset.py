@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -141,11 +142,42 @@ class CollectionDataset:
             return None
         return np.frombuffer(self._values, dtype).reshape(self.shape).copy()
 
+    def check_units(self, numbers: Sequence[int]) -> None:
+        """Raises an InvalidError if files have different units.
+
+        Args:
+            numbers: Numbers of the files.
+        """
+        odd = [number for number in numbers if number in self.units]
+        kinds = {self.units[number] for number in odd}
+        if len(kinds) + (len(odd) < len(numbers)) > 1:
+            unit, calendar = self.units[odd[0]]
+            raise InvalidError(
+                f"cannot join values of {self.name}: its units differ between the files, {unit!r} (calendar "
+                f"{calendar!r}) in {self.file_name(odd[0])}; open the collection with xarray, which decodes them, or "
+                "read values as they are stored with `stored(index)`"
+            )
+
     def __getitem__(self, index: Index) -> Array:
         """Reads elements of all files together: integers, slices, and a list or mask on each axis, as in xarray's
         outer indexing.
+
+        Raises:
+            InvalidError: The elements are of files with different units.
+        """
+        return self.stored(index, check_units=True)
+
+    def stored(self, index: Index = ..., *, check_units: bool = False) -> Array:
+        """Reads elements of all files as they are stored, also of files with different units (:attr:`units`).
+
+        Args:
+            index: Integers, slices, and a list or mask on each axis.
+            check_units: Whether different units are an error.
         """
         items, shown = _per_axis(index, self.shape)
+        if check_units and self.units and self._axis is not None:
+            rows = np.arange(self.shape[self._axis])[items[self._axis]]
+            self.check_units(np.unique(np.searchsorted(self.ends, rows, side="right")).tolist())
         kept = self.kept()
         if kept is not None:
             return reads.outer(kept, items)[shown]

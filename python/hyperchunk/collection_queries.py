@@ -62,6 +62,7 @@ class CollectionQuery:
         #: Predicate of the query.
         self.predicate = predicate
         all_parts = self._parts()
+        dataset.check_units([number for number, _ in all_parts])
         parts = self._possible(all_parts)
         #: Paths or URLs of the files that may have matches, which iteration reads.
         self.files = [dataset.file_name(number) for number, _ in parts]

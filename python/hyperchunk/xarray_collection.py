@@ -120,7 +120,7 @@ class CollectionStore(HyperchunkStore):
         inherited: tuple[str | None, str | None] | None,
     ) -> tuple[Array, dict[Any, Any]]:
         """Decodes the times of files whose units differ; returns them with the other attributes."""
-        values = dataset[:]
+        values = dataset.stored()
         first = inherited or (attrs.get("units"), attrs.get("calendar"))
         is_time = all("since" in str(unit) for unit, _ in (first, *units.values()))
         if not is_time or not self._decoding.get("decode_times", True):

@@ -160,6 +160,24 @@ def test_times_of_differing_units(tmp_path: Path) -> None:
         xr.open_dataset(collection, engine="hyperchunk", decode_times=False)
 
 
+def test_values_of_differing_units_are_not_joined_in_silence(tmp_path: Path) -> None:
+    days = "days since 2020-02-01"
+    units = ["hours since 2020-01-01", "hours since 2020-01-01", days, days]
+    paths = [granule(tmp_path / f"{number}.nc", 0, 2, units=unit) for number, unit in enumerate(units)]
+    time = hyperchunk.open_collection(paths)["time"]
+    stored = time.stored()
+    assert stored.tolist() == np.concatenate([h5py.File(path)["time"][:] for path in paths]).tolist()
+    for one in (slice(0, 4), slice(4, None), 5, [7, 4], np.arange(8) > 5, slice(0, 0)):
+        np.testing.assert_array_equal(time[one], stored[one])
+    for both in (slice(None), slice(None, None, -3), [0, 7], np.ones(8, bool)):
+        with pytest.raises(InvalidError, match=r"/time: its units differ .*'days since .* in .*[23]\.nc"):
+            time[both]
+    collection = hyperchunk.open_collection(paths)
+    assert len(collection.query("time", "value >= 0", box=[(4, 8)]).read()[1]) == 4
+    with pytest.raises(InvalidError, match="its units differ"):
+        collection.query("time", "value >= 0")
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
