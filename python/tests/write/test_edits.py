@@ -160,7 +160,9 @@ def run(file: Any, op: tuple[Any, ...], module: Any) -> bool:
         elif verb == "strings":
             file.create_dataset(new, data=[f"s{n}" for n in range(c % 7)] or [""], dtype=module.string_dtype())
         elif verb == "copy type":
-            file.create_dataset(new, (3,), dtype=file.get("type", "i4"))
+            # Elements of the named type are never written in part.
+            named = file.get("type")
+            file.create_dataset(new, (3,), dtype=named or "i4", fillvalue=None if named else 0)
         else:
             shape = (c % 9 + 1, d % 7 + 4)
             chunks = (min(1 + c % 5, shape[0]), 1 + d % 4) if c % 2 else None
