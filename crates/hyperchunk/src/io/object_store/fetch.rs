@@ -1,7 +1,7 @@
 //! Concurrent requests.
 
 use super::process::Process;
-use super::request::{Answer, Target};
+use super::request::Target;
 use crate::io::interrupt;
 use crate::{Error, ErrorKind, Result};
 use bytes::Bytes;
@@ -24,12 +24,12 @@ pub(super) const ASK_EVERY: Duration = Duration::from_millis(100);
 /// Reports to the caller how a request ended, even if its task was aborted.
 struct Report {
     place: usize,
-    to: Sender<(usize, Result<Answer>)>,
+    to: Sender<(usize, Result<Bytes>)>,
     sent: bool,
 }
 
 impl Report {
-    fn send(mut self, result: Result<Answer>) {
+    fn send(mut self, result: Result<Bytes>) {
         self.sent = true;
         // The caller may have gone.
         drop(self.to.send((self.place, result)));
@@ -46,7 +46,7 @@ impl Drop for Report {
 }
 
 /// Waits until a request ends or the caller interrupts.
-fn receive(from: &Receiver<(usize, Result<Answer>)>, asked: &mut Instant) -> Result<(usize, Result<Answer>)> {
+fn receive(from: &Receiver<(usize, Result<Bytes>)>, asked: &mut Instant) -> Result<(usize, Result<Bytes>)> {
     loop {
         let received = from.recv_timeout(ASK_EVERY);
         if asked.elapsed() >= ASK_EVERY {
@@ -147,9 +147,9 @@ pub(super) fn many(
         let (place, result) = receive(&from, &mut asked)?;
         while tasks.try_join_next().is_some() {}
         let Some(piece) = pieces.get(place) else { continue };
-        let answer = result.map_err(|error| Failed { object: Some(piece.object), error })?;
+        let body = result.map_err(|error| Failed { object: Some(piece.object), error })?;
         (under_way, bytes) = (under_way - 1, bytes - length(&piece.range));
-        land(piece, answer.bytes)?;
+        land(piece, body)?;
     }
 }
 

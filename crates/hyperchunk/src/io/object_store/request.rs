@@ -50,20 +50,14 @@ pub(super) struct Version {
     pub(super) modified: Option<String>,
 }
 
-/// Result of a request.
-pub(super) struct Answer {
-    pub(super) bytes: Bytes,
-    pub(super) version: Version,
-}
-
 impl Target {
     /// Gets a range. On opening, the object may be smaller than the range, and the whole object may come.
-    pub(super) async fn get(&self, process: &Process, range: Range<u64>) -> Result<Answer> {
+    pub(super) async fn get(&self, process: &Process, range: Range<u64>) -> Result<Bytes> {
         let started = Instant::now();
         let mut repeated = 0;
         loop {
             let failure = match self.attempt(process, range.clone()).await {
-                Ok(answer) => return Ok(answer),
+                Ok(bytes) => return Ok(bytes),
                 Err(failure) => failure,
             };
             let (reason, wait, at_most) = match failure {
@@ -89,7 +83,7 @@ impl Target {
         self.arriving.as_ref().is_some_and(|arriving| arriving.is_answered())
     }
 
-    async fn attempt(&self, process: &Process, range: Range<u64>) -> Result<Answer, Failure> {
+    async fn attempt(&self, process: &Process, range: Range<u64>) -> Result<Bytes, Failure> {
         let _held = process.enter(self.options.concurrency).await;
         let exchange = Exchange::new(&range, self.version.is_none(), Arc::clone(&self.tally));
         let result = self.exchange(&exchange, range).await;
@@ -97,7 +91,7 @@ impl Target {
     }
 
     /// Makes one attempt; the error is `None` if it stalls.
-    async fn exchange(&self, exchange: &Exchange, range: Range<u64>) -> Result<Answer, Option<Failure>> {
+    async fn exchange(&self, exchange: &Exchange, range: Range<u64>) -> Result<Bytes, Option<Failure>> {
         let patience = self.options.timeout;
         let under_way = self.store.enter();
         let got = self.store.objects.get_opts(&self.path, self.get_options(exchange, &range));
@@ -112,7 +106,7 @@ impl Target {
                         let begun = arriving.begin(0, version(&seen, 0));
                         begun.map_err(|error| Some(Failure::Final(error)))?;
                     }
-                    return Ok(Answer { bytes: Bytes::new(), version: version(&seen, 0) });
+                    return Ok(Bytes::new());
                 }
                 if let Some(region) = &seen.region {
                     // Only the first region is used, when opening.
@@ -134,7 +128,7 @@ impl Target {
         let bytes = self.body(got.into_stream(), expected).await?;
         let length = usize::try_from(expected).unwrap_or(usize::MAX);
         self.tally.meter.add(new, seen.latency, opened.elapsed(), length);
-        Ok(Answer { bytes, version: version(&seen, size) })
+        Ok(bytes)
     }
 
     fn get_options(&self, exchange: &Exchange, range: &Range<u64>) -> GetOptions {

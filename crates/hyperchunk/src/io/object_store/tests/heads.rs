@@ -54,7 +54,7 @@ fn what_arrives_is_not_requested_again() {
     let opening = "bytes=0-49999".to_owned();
     let drip = || Answer::Drip(PAUSE);
     let near = [20_000..30_000, 5..5, 0..50_000];
-    assert_eq!(check(drip(), &near), [opening.clone()]);
+    assert_eq!(check(drip(), &near), std::slice::from_ref(&opening));
     let both = [40_000..60_000, 1..2, 70_000..70_001];
     let mut found = check(drip(), &both);
     found.sort();
@@ -65,10 +65,11 @@ fn what_arrives_is_not_requested_again() {
 fn a_body_that_ends_early_is_no_error() {
     for fault in [Answer::Short, Answer::Stall] {
         // Half of it arrives.
-        assert_eq!(check(fault.clone(), &[0..20_000]).len(), 1, "{fault:?}");
+        let (near, both) = (0..20_000, 30_000..60_000);
+        assert_eq!(check(fault.clone(), std::slice::from_ref(&near)).len(), 1, "{fault:?}");
         let found = check(fault.clone(), &[30_000..30_100, 100..200]);
         assert_eq!(found[1..], ["bytes=30000-30099"], "{fault:?}");
-        let mut found = check(fault.clone(), &[30_000..60_000]);
+        let mut found = check(fault.clone(), std::slice::from_ref(&both));
         found.sort();
         assert_eq!(found[1..], ["bytes=30000-59999", "bytes=50000-59999"], "{fault:?}");
     }
