@@ -34,7 +34,7 @@ LINUX = [
 # The reader, the writer and stores, for systems on which the rest is unchecked.
 ENGINE = ["hyperchunk", "hyperchunk-store"]
 # Crates whose unit tests run under an emulator.
-TESTED = ["hyperchunk-format", "hyperchunk", "hyperchunk-expression"]
+TESTED = ["hyperchunk-format", "hyperchunk", "hyperchunk-expression", "hyperchunk-store", "hyperchunk-arrow"]
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,8 @@ def emulators(env: dict[str, str]) -> list[tuple[str, list[str], dict[str, str]]
     there = installed(env)
     found = []
     for name, linker, runner in (
-        ("aarch64-unknown-linux-gnu", "aarch64-linux-gnu-gcc", ["qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"]),
+        # Linked statically: with a folder of libraries (-L), QEMU takes that folder for the root of the file system.
+        ("aarch64-unknown-linux-gnu", "aarch64-linux-gnu-gcc", ["qemu-aarch64"]),
         ("x86_64-pc-windows-gnu", "x86_64-w64-mingw32-gcc", ["wine"]),
     ):
         lacking = [program for program in (linker, runner[0]) if shutil.which(program) is None]
@@ -191,6 +192,8 @@ def emulators(env: dict[str, str]) -> list[tuple[str, list[str], dict[str, str]]
             "WINEDEBUG": "-all",
             "CARGO_PROFILE_DEV_DEBUG": "none",
         }
+        if runner == ["qemu-aarch64"]:
+            more[f"CARGO_TARGET_{upper}_RUSTFLAGS"] = "-Ctarget-feature=+crt-static"
         if runner == ["wine"]:
             more["WINEPATH"] = "Z:" + str(random_numbers(linker)).replace("/", "\\")
         found.append((name, runner, env | more))
@@ -207,10 +210,12 @@ def random_numbers(compiler: str) -> Path:
     return folder
 
 
-def run() -> bool:
+def run(names: list[str]) -> bool:
     """Runs tests for other targets under emulators, and compares the command on Windows with the one on Linux."""
     whole = True
     for name, runner, env in emulators(environment()):
+        if names and name not in names:
+            continue
         command = ["cargo", "test", "--locked", "--quiet", "--target", name, "--lib"]
         command += [argument for package in TESTED for argument in ("-p", package)]
         done = subprocess.run([*command, "--no-fail-fast"], cwd=ROOT, env=env, check=False)
@@ -281,15 +286,15 @@ def write_page(only_check: bool) -> bool:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("check").add_argument("targets", nargs="*", help="all if none is named")
-    commands.add_parser("run")
+    for verb in ("check", "run"):
+        commands.add_parser(verb).add_argument("targets", nargs="*", help="all if none is named")
     commands.add_parser("page").add_argument("--check", action="store_true", help="only compare the page")
     arguments = parser.parse_args()
     os.chdir(ROOT)
     if arguments.command == "check":
         done = check(arguments.targets)
     elif arguments.command == "run":
-        done = run()
+        done = run(arguments.targets)
     else:
         done = write_page(arguments.check)
     sys.exit(0 if done else 1)
