@@ -19,7 +19,7 @@ from fresh import HYPERCHUNK
 Command = Callable[..., subprocess.CompletedProcess[str]]
 URL = "s3://tests/waves.h5"
 # Bytes that may arrive with the opening of a file.
-OPENING_BYTES = 512 << 10
+OPENING_BYTES = 1 << 20
 
 
 def write(path: Path, peak: float) -> np.ndarray:

@@ -1,6 +1,8 @@
 """Files that are closed, replaced or forked while they are written."""
 
 import os
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -23,6 +25,62 @@ def start(path: Path, mode: str) -> tuple[hyperchunk.File, hyperchunk.Dataset]:
         return file, file["x"]
     file = hyperchunk.open(path, mode)
     return file, file.create_dataset("x", (ROWS, 100), "i4", chunks=(1, 100))
+
+
+@pytest.mark.parametrize("flushes", [False, True])
+def test_elements_that_were_written_while_another_thread_flushes_are_there(flushes: bool, tmp_path: Path) -> None:
+    """Contiguous elements: their bytes wait for the commit."""
+    path, names = tmp_path / "a.h5", "abcd"
+    with h5py.File(path, "w") as file:
+        for name in names:
+            file[name] = np.zeros(8, "i8")
+    last = dict.fromkeys(names, 0)
+    wrong: list[tuple[str, int, int]] = []
+    until = time.monotonic() + 3
+    with hyperchunk.open(path, "r+", sync="never") as edited:
+
+        def flush() -> None:
+            while time.monotonic() < until:
+                edited.flush()
+
+        def write(name: str) -> None:
+            data = edited[name]
+            while time.monotonic() < until and not wrong:
+                value = last[name] + 1
+                data[value % 8] = value
+                if flushes:
+                    edited.flush()
+                last[name] = value
+                if (found := int(data[value % 8])) != value:
+                    wrong.append((name, value, found))
+
+        threads = [threading.Thread(target=flush), *(threading.Thread(target=write, args=(name,)) for name in names)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert wrong == []
+    expected = {}
+    for name, value in last.items():
+        expected[name] = [max(one for one in range(value - 7, value + 1) if one % 8 == place) for place in range(8)]
+    with h5py.File(path) as written:
+        assert {name: written[name][:].tolist() for name in names} == expected
+
+
+def test_a_small_commit_does_not_pass_by_the_journal_of_another_editor(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w", libver="latest") as file:
+        file.attrs["a"] = file.attrs["b"] = 0
+    with hyperchunk.open(path, "r+", locking=False) as first:
+        first.attrs["a"] = 1
+        first.flush()
+        program = f"import hyperchunk\nwith hyperchunk.open({str(path)!r}, 'r+') as file: file.attrs['b'] = 2"
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+        assert done.returncode != 0
+        assert "cannot create the journal: File exists" in done.stderr
+        first.attrs["a"] = 3
+    with h5py.File(path) as written:
+        assert dict(written.attrs) == {"a": 3, "b": 0}
 
 
 @pytest.mark.parametrize("mode", ["w", "r+"])

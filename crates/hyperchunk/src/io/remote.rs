@@ -134,7 +134,7 @@ pub struct RemoteOptions {
 impl RemoteOptions {
     /// Minimum size in bytes of the first request for a reader of all structure: where
     /// `hyperchunk pack --layout cloud` puts structure at the start, this one request brings it.
-    pub const LISTING: u64 = 512 << 10;
+    pub const LISTING: u64 = 1 << 20;
 
     /// Returns the options for reading all structure of a file.
     #[must_use]
@@ -154,7 +154,7 @@ impl Default for RemoteOptions {
             retry_timeout: Duration::from_secs(120),
             concurrency: 160,
             first_read: 16 << 10,
-            read_ahead: 496 << 10,
+            read_ahead: 1008 << 10,
             block: 16 << 10,
             gap: 1 << 20,
             largest_request: 8 << 20,

@@ -5,6 +5,7 @@ use super::super::options::Sync;
 use super::super::sink::LocalSink;
 use super::super::snapshot::narrow;
 use super::redo::{JournalFile, LeftRedo};
+use crate::io::local::EXISTS;
 use super::waiting::WaitingCommit;
 use crate::io::Locking;
 use crate::os::{read_exact_at, write_all_at};
@@ -165,6 +166,19 @@ impl JournalFile for LocalJournal {
         Ok(())
     }
 
+    fn sync_cut(&mut self) -> Result<()> {
+        let Some((_, file)) = self.open.as_ref().filter(|_| self.sync != Sync::Never) else { return Ok(()) };
+        file.sync_data().map_err(|error| cannot("sync", &self.path, &error))
+    }
+
+    fn check_place(&self) -> Result<()> {
+        if self.open.is_none() && self.path.symlink_metadata().is_ok() {
+            let there = io::Error::from_raw_os_error(EXISTS);
+            return Err(cannot("create", &self.path, &there));
+        }
+        Ok(())
+    }
+
     fn remove(&mut self) -> Result<()> {
         self.buffer = Some(Vec::new());
         let Some((folder, _)) = self.open.take() else { return Ok(()) };
@@ -192,6 +206,14 @@ impl JournalFile for FoundJournal<'_> {
 
     fn cut(&mut self, _: u64) -> Result<()> {
         Err(Error::invalid("a journal that is only read"))
+    }
+
+    fn sync_cut(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn check_place(&self) -> Result<()> {
+        Ok(())
     }
 
     fn remove(&mut self) -> Result<()> {

@@ -41,6 +41,10 @@ pub(crate) trait JournalFile: fmt::Debug + Send + Sync {
     fn sync(&mut self) -> Result<()>;
     /// Removes all bytes from `size` on.
     fn cut(&mut self, size: u64) -> Result<()>;
+    /// Waits until what [`JournalFile::cut`] removed cannot come back.
+    fn sync_cut(&mut self) -> Result<()>;
+    /// Checks that no other editor's journal is in the place of this one.
+    fn check_place(&self) -> Result<()>;
     /// Deletes the file.
     fn remove(&mut self) -> Result<()>;
 }
@@ -73,6 +77,8 @@ pub(crate) struct Redo {
     /// The end of the written bytes in the journal; 0 before the header.
     end: u64,
     state: State,
+    /// True if a power failure may bring back the journal of an earlier commit.
+    may_return: bool,
     /// True if a commit within a sector needs no journal.
     skips: bool,
     /// Offset and length of the superblock that guards commits, if one does.
@@ -81,7 +87,7 @@ pub(crate) struct Redo {
 
 impl Redo {
     pub(crate) fn new(file: Box<dyn JournalFile>) -> Self {
-        Self { file, pieces: BTreeMap::new(), end: 0, state: State::Waiting, skips: true, guard: None }
+        Self { file, pieces: BTreeMap::new(), end: 0, state: State::Waiting, may_return: false, skips: true, guard: None }
     }
 
     /// Writes every commit to the journal, also those within a sector.
@@ -168,6 +174,11 @@ impl Redo {
             let mut bytes = vec![0; length];
             file.read_at(start, &mut bytes)?;
             self.overlay(start, &mut bytes)?;
+            self.file.check_place()?;
+            if self.may_return {
+                self.file.sync_cut()?;
+                self.may_return = false;
+            }
             write(file, start, &bytes)?;
             self.state = State::InPlace;
             return Ok(());
@@ -202,7 +213,7 @@ impl Redo {
             self.file.cut(self.end).and_then(|()| self.file.sync())?;
             return Err(error);
         }
-        self.state = State::Journaled;
+        (self.state, self.may_return) = (State::Journaled, true);
         Ok(())
     }
 
@@ -267,7 +278,8 @@ impl Redo {
         self.pieces.clear();
         self.end = 0;
         // A journal that a power failure brings back must not be complete.
-        self.file.cut(0).and_then(|()| self.file.sync())?;
+        self.file.cut(0).and_then(|()| self.file.sync_cut())?;
+        self.may_return = false;
         self.file.remove()
     }
 }

@@ -75,6 +75,8 @@ impl Sink for EditSink {
             return self.write_free(|file| file.write_at(offset, bytes));
         }
         let mut redo = self.redo_mut();
+        // Another thread may have committed since: a journal that is complete takes no more bytes.
+        redo.apply(&*self.file)?;
         let end = self.committed_end.load(Ordering::Acquire);
         let covered = usize::try_from(end.saturating_sub(offset)).unwrap_or(usize::MAX).min(bytes.len());
         let (committed, free) = bytes.split_at(covered);

@@ -197,6 +197,14 @@ impl JournalFile for Shared {
         self.with(|file| file.pending.push(Operation::Resize(usize::try_from(size).unwrap())))
     }
 
+    fn sync_cut(&mut self) -> Result<()> {
+        self.sync_all()
+    }
+
+    fn check_place(&self) -> Result<()> {
+        Ok(())
+    }
+
     fn remove(&mut self) -> Result<()> {
         self.cut(0)
     }
@@ -273,6 +281,12 @@ fn value(bytes: &[u8]) -> u8 {
     found[0]
 }
 
+/// Returns the value of the attribute in a file.
+fn attribute_value(bytes: &[u8]) -> u8 {
+    let file = File::from_bytes(bytes.to_vec(), &OpenOptions::default()).unwrap();
+    file.root().unwrap().attribute(b"a").unwrap().unwrap().data[0]
+}
+
 fn edit_in(disk: &Arc<Mutex<Disk>>, before: &[u8]) -> Result<Writer> {
     edit_with(disk, before, &CreateOptions::default())
 }
@@ -311,10 +325,6 @@ fn a_commit_within_a_sector_needs_no_journal() {
         writer.set_attribute(NodeId::ROOT, attribute(value, 10))?;
         writer.flush()
     };
-    let get = |bytes: &[u8]| {
-        let file = File::from_bytes(bytes.to_vec(), &OpenOptions::default()).unwrap();
-        file.root().unwrap().attribute(b"a").unwrap().unwrap().data[0]
-    };
     // The first edit of a header moves it: the superblock changes, too.
     let moved = Arc::new(Mutex::new(Disk::default()));
     moved.lock().unwrap().file.durable = old();
@@ -324,7 +334,7 @@ fn a_commit_within_a_sector_needs_no_journal() {
     }
     writer.close().unwrap();
     let before = moved.lock().unwrap().file.now();
-    let disk = all_or_nothing(&before, &CreateOptions::default(), (set, get));
+    let disk = all_or_nothing(&before, &CreateOptions::default(), (set, attribute_value));
     assert!(disk.applied.is_empty() && disk.journal.durable.is_empty());
     // One for each commit, and one for the empty journal.
     assert_eq!(disk.syncs, 3 + 1);
@@ -343,6 +353,32 @@ fn a_guarded_commit_is_all_or_nothing_for_other_programs_too() {
 /// Returns whether libhdf5 refuses to open a file.
 fn is_guarded(bytes: &[u8]) -> bool {
     bytes[8] > 3 || (bytes[8] == 3 && bytes[11] & 1 != 0)
+}
+
+#[test]
+fn the_journal_of_an_earlier_commit_does_not_come_back() {
+    // The first commit needs the journal, the others are within a sector.
+    let set = |writer: &Writer, value: u8| {
+        if value == 2 {
+            let Some(super::super::NewLink::Hard(id)) = writer.find(NodeId::ROOT, b"c")? else {
+                return Err(Error::invalid("no such dataset"));
+            };
+            writer.dataset(id)?.write(&Selection::All, &numbers(7, 3000))?;
+        }
+        writer.set_attribute(NodeId::ROOT, attribute(value, 10))?;
+        writer.flush()
+    };
+    let moved = Arc::new(Mutex::new(Disk::default()));
+    moved.lock().unwrap().file.durable = old();
+    let writer = edit_in(&moved, &old()).unwrap();
+    for value in [3, 1] {
+        writer.set_attribute(NodeId::ROOT, attribute(value, 10)).unwrap();
+        writer.flush().unwrap();
+    }
+    writer.close().unwrap();
+    let before = moved.lock().unwrap().file.now();
+    let disk = all_or_nothing(&before, &CreateOptions::default(), (set, attribute_value));
+    assert!(!disk.applied.is_empty());
 }
 
 /// A change to a value, which it commits, and a look at the value in a file.
