@@ -87,7 +87,15 @@ pub(crate) struct Redo {
 
 impl Redo {
     pub(crate) fn new(file: Box<dyn JournalFile>) -> Self {
-        Self { file, pieces: BTreeMap::new(), end: 0, state: State::Waiting, may_return: false, skips: true, guard: None }
+        Self {
+            file,
+            pieces: BTreeMap::new(),
+            end: 0,
+            state: State::Waiting,
+            may_return: false,
+            skips: true,
+            guard: None,
+        }
     }
 
     /// Writes every commit to the journal, also those within a sector.
