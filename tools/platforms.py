@@ -34,7 +34,7 @@ LINUX = [
 # The reader, the writer and stores, for systems on which the rest is unchecked.
 ENGINE = ["hyperchunk", "hyperchunk-store"]
 # Crates whose unit tests run under an emulator.
-TESTED = ["hyperchunk-format", "hyperchunk", "hyperchunk-expression", "hyperchunk-store", "hyperchunk-arrow"]
+TESTED = ["hyperchunk-format", "hyperchunk", "hyperchunk-expression"]
 
 
 @dataclass(frozen=True)

@@ -69,10 +69,11 @@ def test_one_round_trip(indexed: np.ndarray, run: Command, proxy: s3server.Proxy
         done = run("get", URL, "some/where/data", "-o", "part.npy", "--overwrite", "--slice", "100:110", *option)
         assert (done.returncode, done.stderr) == (0, "")
         np.testing.assert_array_equal(np.load("part.npy"), indexed[100:110])
-        assert proxy.stats()["chain"] == 1 + more
+        # The data may come with the opening.
+        assert proxy.stats()["chain"] in (1, 1 + more)
         done = run("get", URL, "rows", "-o", "rows.npy", "--overwrite", "--slice", "5000:5100", *option)
         np.testing.assert_array_equal(np.load("rows.npy"), np.arange(5000.0, 5100.0))
-        assert requests(proxy) == 1 + more
+        assert requests(proxy) in (1, 1 + more)
         assert run("ls", "-rl", URL, *option).returncode == 0
         assert requests(proxy) == more
 

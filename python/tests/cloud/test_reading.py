@@ -96,7 +96,7 @@ def test_eight_threads_wait_together(put: Put, open_s3: OpenS3, proxy: s3server.
     random = np.random.default_rng(2)
     arrays = {f"d{number}": random.random(20_000) for number in range(8)}
     put("threads.h5", {"chunks": (5000,)}, **arrays)
-    file = open_s3("threads.h5")
+    file = open_s3("threads.h5", read_ahead=0)
     proxy.set(latency="60ms")
     proxy.reset()
 

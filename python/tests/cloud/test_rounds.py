@@ -46,7 +46,7 @@ def test_chunks_in_a_row_come_with_their_index(
     key, names = f"row-{apart}.h5", ["a", "b", "c"]
     size = make(tmp_path / key, names, apart=apart)
     server.put("tests", key, tmp_path / key)
-    file = open_s3(key)
+    file = open_s3(key, read_ahead=0)
     np.testing.assert_array_equal(file["a"][...], values(0))
     stats = file.stats()
     assert stats is not None
