@@ -154,8 +154,8 @@ impl std::fmt::Display for Status {
 
 impl std::error::Error for Status {}
 
-/// Prints a line. In JSON, characters that a terminal obeys are escaped. In other text, colours are the
-/// command's own, and names are escaped where they are inserted.
+/// Prints a line. Control characters are escaped in JSON; other text is printed as it is, with names that are escaped
+/// already.
 fn print_line(line: std::fmt::Arguments<'_>) {
     let line = format!("{line}\n");
     if line.starts_with(['{', '[']) {
@@ -174,7 +174,7 @@ fn print_text(text: &str) {
     }
 }
 
-/// Whether the command only prints, and so may end when its output is closed.
+/// Whether the command may end successfully when its standard output is closed.
 static ONLY_PRINTS: AtomicBool = AtomicBool::new(false);
 
 /// Handles an error of writing to standard output. Readers may close the pipe early (`| head`); a command
@@ -237,7 +237,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
             };
         }
     };
-    // Standard output is for data: what functions print goes to standard error.
+    // Standard output is for data: programs of live datasets print to standard error.
     let _clean = hyperchunk_udf::host::keep_output_clean();
     hyperchunk_store::register();
     hyperchunk_arrow::flight::enable();

@@ -1,4 +1,4 @@
-"""The metadata by which pyarrow makes a frame of pandas again."""
+"""Schema metadata from which pyarrow restores a frame of pandas: index, labels and dtypes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from hyperchunk.frames.to_pandas import frame
 def pandas_metadata(
     pandas: Any, source: Source, fields: Sequence[Field], values: Sequence[Values]
 ) -> dict[bytes, bytes] | None:
-    """Returns the metadata that pyarrow writes for a frame, with the names that its columns have here.
+    """Returns pyarrow's metadata for a frame, with `Field.name` as the name of each column; None if Arrow lacks a type.
 
     Args:
         pandas: The module.
         source, fields: The frame.
-        values: No rows of its columns.
+        values: Its columns without rows; their types matter.
     """
     made = frame(source, fields, values, False)
     if isinstance(made, pandas.Series):

@@ -58,8 +58,3 @@ class _WritableRegions(RegionProxy):
     def __getitem__(self, args: Index) -> RegionReference:
         made = super().__getitem__(args)
         return RegionReference(REGION1, made._raw, made._region)
-
-
-def track(track_order: bool | None) -> bool:
-    """Returns whether to track the creation order: the argument ``track_order``, or False without one."""
-    return bool(track_order)

@@ -27,7 +27,8 @@ pub(super) const ALIGNMENT_BYTES: u64 = 64;
 /// Alignment in bytes of values of at least [`PAGE_ALIGNED_BYTES`] bytes.
 pub(super) const PAGE_BYTES: u64 = 4096;
 pub(super) const PAGE_ALIGNED_BYTES: u64 = 1 << 20;
-/// The state that is determined before the file is created.
+
+/// State that is determined before the file is created.
 pub(super) struct NewFile {
     pub(super) schema: SchemaRef,
     pub(super) columns: Vec<Column>,
@@ -116,7 +117,7 @@ pub(super) fn conversion() -> ConversionOptions {
     ConversionOptions { strings: Strings::Stored, ..ConversionOptions::default() }
 }
 
-/// Returns whether consecutive values of both types have the same bytes.
+/// Returns whether both types have values of equal width, and equally many per row, lists included.
 fn same_bytes(left: &DataType, right: &DataType) -> bool {
     let mut flat = [left, right].map(|data_type| {
         let (mut inner, mut count) = (data_type, 1_i64);
@@ -133,7 +134,8 @@ fn same_bytes(left: &DataType, right: &DataType) -> bool {
     left.1 == right.1 && same_width(&left.0, &right.0)
 }
 
-/// Returns the start of each column's values in a row group of `rows` rows, and the end of the last.
+/// Returns the start of each column's values in a row group of `rows` rows, laid out from offset `at`, and the end of
+/// the last, rounded up to [`ALIGNMENT_BYTES`].
 pub(super) fn layout_row_group(sizes: &[u64], rows: u64, mut at: u64) -> Result<(Vec<u64>, u64)> {
     let too_large = || Error::limit("a row group of 2^62 bytes");
     let mut starts = Vec::with_capacity(sizes.len());

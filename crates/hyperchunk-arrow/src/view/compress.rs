@@ -7,9 +7,9 @@ const WORD_BITS: usize = 64;
 /// Extra capacity in values that the output needs, since whole registers are written.
 pub(super) const SLACK_VALUES: usize = 64;
 
-/// Values that are moved bitwise.
+/// Values that are copied as bytes.
 pub(super) trait Compressible: Copy + 'static {
-    /// Moves the values of whole lines whose bits are set; returns their number.
+    /// Copies the values whose bits are set in `words`, one word for each line of 64 values; returns their number.
     ///
     /// # Safety
     /// `to` has room for as many values as bits are set, and for [`SLACK_VALUES`] more.
@@ -18,7 +18,7 @@ pub(super) trait Compressible: Copy + 'static {
 }
 
 /// Moves the values whose bits are set to the beginning of `out`; returns their number. Returns `None`
-/// without moving anything if there is no room for [`SLACK_VALUES`] more.
+/// and copies nothing, if `words` is too short or there is no room for [`SLACK_VALUES`] more.
 pub(super) fn compress<T: Compressible>(
     values: &[T],
     words: &[u64],

@@ -158,6 +158,7 @@ impl<'a> Packer<'a> {
     pub(super) fn put(&mut self, value: u64, width: u32) {
         // Two shifts, because a width of 0 needs a shift by 64.
         let top = value.wrapping_shl(63_u32.wrapping_sub(width)).wrapping_shl(1);
+        // For a width of 64 the first shift loses all bits.
         let top = if width == 64 { value } else { top };
         self.word |= top.wrapping_shr(self.filled);
         let filled = self.filled.wrapping_add(width);

@@ -19,7 +19,7 @@ const ADDRESS_BYTES: u64 = 8;
 pub(crate) const SPLIT_PERCENT: u8 = 100;
 pub(crate) const MERGE_PERCENT: u8 = 40;
 
-/// Dimensions of the nodes at one depth.
+/// Capacity of the nodes at one depth; depth 0 is the leaves.
 #[derive(Debug, Clone, Copy)]
 struct Depth {
     /// Maximum number of records in a node and its subtree.
@@ -36,7 +36,7 @@ struct Node {
 }
 
 /// Encodes a tree of records of type `kind`, each of `record_size` bytes, in order: a header, and nodes of
-/// `node_size` bytes. The record counts of nodes at one depth differ by at most one.
+/// `node_size` bytes. The record counts of sibling subtrees differ by at most one.
 ///
 /// # Errors
 /// Invalid if a node is too small for its records; those of the allocator.
@@ -102,7 +102,7 @@ impl<'r> Encoder<'r> {
         let depth = self.depths.len().saturating_sub(1);
         let root = Node { first: 0, count: self.total };
         let inside =
-            if depth == 0 { self.total } else { (self.below(root, depth).len() as u64).saturating_sub(1) };
+            if depth == 0 { self.total } else { (self.children(root, depth).len() as u64).saturating_sub(1) };
         let mut header = Bytes::new();
         header.raw(b"BTHD").u8(0).u8(self.kind).u32(self.node_size).u16(self.record_size);
         header.u16(fit(depth, "levels of nodes")?).u8(SPLIT_PERCENT).u8(MERGE_PERCENT);
@@ -116,7 +116,7 @@ impl<'r> Encoder<'r> {
         for depth in (0..=depth).rev() {
             let mut next = Vec::new();
             for node in level {
-                let below = if depth == 0 { Vec::new() } else { self.below(node, depth) };
+                let below = if depth == 0 { Vec::new() } else { self.children(node, depth) };
                 let start = bytes.len();
                 let first = extents.len();
                 for _ in &below {
@@ -132,8 +132,8 @@ impl<'r> Encoder<'r> {
         Ok(Blocks { bytes: bytes.into_vec(), extents })
     }
 
-    /// Splits a node into its children: as few as can hold its records, minus the separators.
-    fn below(&self, node: Node, depth: usize) -> Vec<Node> {
+    /// Splits the records of an inner node among as few children as can hold them, at least two; separators stay.
+    fn children(&self, node: Node, depth: usize) -> Vec<Node> {
         let room = self.depths.get(depth.saturating_sub(1)).map_or(1, |below| below.most_below);
         let count = node.count.saturating_add(1).div_ceil(room.saturating_add(1)).max(2);
         let records = node.count.saturating_sub(count.saturating_sub(1));
@@ -174,7 +174,7 @@ impl<'r> Encoder<'r> {
         for ((address, _), child) in extents.iter().zip(below) {
             let inside = match depth {
                 1 => child.count,
-                _ => (self.below(*child, depth.saturating_sub(1)).len() as u64).saturating_sub(1),
+                _ => (self.children(*child, depth.saturating_sub(1)).len() as u64).saturating_sub(1),
             };
             bytes.u64(*address).uint(inside, self.count_width)?;
             if let Some(width) = total_width {
@@ -254,7 +254,7 @@ mod tests {
                 let mut level = vec![Node { first: 0, count: count as u64 }];
                 for depth in (1..encoder.depths.len()).rev() {
                     let counts: Vec<_> =
-                        level.iter().map(|node| encoder.below(*node, depth).len() - 1).collect();
+                        level.iter().map(|node| encoder.children(*node, depth).len() - 1).collect();
                     let (all, below) =
                         (encoder.depths[depth].most_below, encoder.depths[depth - 1].most_below);
                     let most = ((all - below) / (below + 1)) as usize;
@@ -266,7 +266,7 @@ mod tests {
                             "{counts:?}"
                         );
                     }
-                    level = level.iter().flat_map(|node| encoder.below(*node, depth)).collect();
+                    level = level.iter().flat_map(|node| encoder.children(*node, depth)).collect();
                 }
                 let most = encoder.depths[0].most_below;
                 assert!(level.iter().all(|node| node.count <= most));

@@ -59,6 +59,7 @@ pub fn encode<O: AsRef<[u8]>>(kind: Kind, objects: &[O], allocate: &mut Allocate
     let mut huge = Vec::new();
     for object in objects.iter().map(AsRef::as_ref) {
         let start = ids.len();
+        // The first byte of an id is its type: 0x10 for huge objects, 0 for managed ones.
         if object.len() > MAX_MANAGED_BYTES {
             huge.push(object);
             ids.u8(0x10).uint(huge.len() as u64, usize::from(kind.id_length).saturating_sub(1).min(8))?;
@@ -181,7 +182,10 @@ impl Builder {
         }
         self.next = start.saturating_add(size);
         if self.next >= 1_u64.unbounded_shl(self.kind.bits) {
-            return Err(Error::limit(format!("objects of more than {start} bytes")));
+            return Err(Error::limit(format!(
+                "objects that need more than the 2^{} bytes of a heap",
+                self.kind.bits
+            )));
         }
         let mut bytes = Bytes::new();
         bytes.raw(b"FHDB").u8(0).u64(self.base).uint(start, self.kind.offset_width())?.u32(0);
@@ -221,8 +225,8 @@ impl Builder {
         header.u64(huge.len() as u64).address(huge_tree);
         // Free space in all blocks of its rows, without a free list. Writers that add objects create one.
         header.u64(room.saturating_sub(used)).address(None);
-        // Offset at which writers put the next block. While the root is a direct block, they put it after
-        // that.
+        // Managed space, allocated space, offset of the next block (0 while the root is a direct block), and the number
+        // of managed objects.
         header.u64(managed).u64(allocated).u64(if single { 0 } else { next }).u64(objects);
         header.u64(huge_size).u64(huge.len() as u64).u64(0).u64(0);
         header.u16(fit(ROW_BLOCKS, "blocks in a row")?).u64(kind.block_size(0)).u64(1 << MAX_DIRECT_BITS);
@@ -234,8 +238,8 @@ impl Builder {
 }
 
 impl Kind {
-    /// Returns the number of rows of the root block if the blocks up to an offset are in use. Libraries
-    /// double it.
+    /// Returns the number of rows of the root block if the blocks up to `end` are in use: doubled from 1 on, as
+    /// libraries do.
     fn root_rows(self, end: u64) -> u32 {
         let row_bits = self.first.saturating_add(ROW_BLOCKS.ilog2());
         let most = self.bits.saturating_sub(row_bits).saturating_add(1);
@@ -282,8 +286,7 @@ impl Body<'_, '_> {
         self.add(&bytes).map(Some)
     }
 
-    /// Writes an indirect block, which starts at a heap offset, after the blocks below it. Returns its
-    /// address.
+    /// Writes an indirect block that covers heap offsets from `start` on, after its children. Returns its address.
     fn indirect(&mut self, start: u64, rows: u32) -> Result<u64> {
         let mut block = Bytes::new();
         block.raw(b"FHIB").u8(0).u64(self.base).uint(start, self.kind.offset_width())?;

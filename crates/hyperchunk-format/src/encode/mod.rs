@@ -29,7 +29,7 @@ pub enum LibVersion {
     /// HDF5 1.8, of 2008.
     #[default]
     V18,
-    /// HDF5 1.10, of 2016: chunk indexes other than B-trees, virtual datasets.
+    /// HDF5 1.10, of 2016: chunk indexes other than version 1 B-trees, virtual datasets.
     V110,
     /// HDF5 2.0, of 2025: complex numbers, chunks of more than 4 GiB.
     V200,

@@ -298,7 +298,7 @@ impl Log {
         let bytes = self.bytes(image.offset, image.length)?;
         if checksum(&bytes) != image.checksum {
             return Err(
-                Error::corrupt("the checksum of the writer's own file does not hold").at(image.offset)
+                Error::corrupt("the checksum of the writer's own file does not match").at(image.offset)
             );
         }
         Ok(Some(bytes))
@@ -415,7 +415,7 @@ impl Log {
             }
             let bytes = self.bytes(trailer.index, trailer.length)?;
             if hash(&bytes) != trailer.hash {
-                return Err(Error::corrupt("the checksum of an index does not hold").at(trailer.index));
+                return Err(Error::corrupt("the checksum of an index does not match").at(trailer.index));
             }
             indexes.push((place, Index::decode(&bytes, trailer.index)?));
             if trailer.previous == 0 {

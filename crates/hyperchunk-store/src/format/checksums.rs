@@ -96,8 +96,10 @@ impl Record {
         if self.checksum == expected {
             return Ok(());
         }
-        let message =
-            format!("the checksum of {} bytes does not hold: they are not as they were written", self.length);
+        let message = format!(
+            "the checksum of {} bytes does not match: they are not as they were written",
+            self.length
+        );
         Err(Error::corrupt(message).at(self.place))
     }
 }

@@ -46,7 +46,7 @@ pub struct LogHeader {
     /// True if its image began as a copy of the base epoch's skeleton: links and attributes of the
     /// base that the image lacks were deleted. Other images only add, and delete nothing.
     pub edits_skeleton: bool,
-    /// True if the writer failed to write some of its data, which are missing.
+    /// True if some of the writer's data could not be written, and are missing.
     pub failed: bool,
 }
 
@@ -81,11 +81,11 @@ impl LogHeader {
         let Some(bytes) = bytes.first_chunk::<HEADER_BYTES>() else { return Err(wrong("it is cut off")) };
         let mut cursor = Cursor::new(bytes, "log header", 0);
         if cursor.array()? != MAGIC {
-            return Err(wrong("this is no log of a store, or of a later version"));
+            return Err(wrong("this is not a log of a store, or its format is of a later version"));
         }
         let (body, checksum) = bytes.split_at(HEADER_BYTES - 8);
         if XxHash3_64::oneshot(body).to_le_bytes() != checksum {
-            return Err(wrong("its checksum does not hold"));
+            return Err(wrong("its checksum does not match"));
         }
         let mut header = Self {
             writer: WriterId(cursor.array()?),
@@ -110,17 +110,18 @@ impl LogHeader {
     }
 }
 
-/// Record after an index; it confirms that the log is complete up to here.
+/// Block of fixed size after each index; it confirms that the log is complete up to here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Trailer {
-    /// Offset of the index, the payload of its batch.
+    /// Offset of the index in the log.
     pub(crate) index: u64,
+    /// Size of the index in bytes.
     pub(crate) length: u64,
     /// Offset of the previous trailer; 0 for none.
     pub(crate) previous: u64,
-    /// xxh3 of the index.
+    /// 128-bit xxh3 of the index.
     pub(crate) hash: [u8; 16],
-    /// Number of the next record.
+    /// Number that the first record after the trailer will have.
     pub(crate) next: u64,
     /// True if the writer is finished.
     pub(crate) closed: bool,

@@ -1,4 +1,4 @@
-//! Pages: results about written data, stored as records of the same log.
+//! Pages: statistics of written data, analyses and their results, stored as records of the data's own log.
 
 use super::piece::Slab;
 use crate::format::varint::{Out, extents, number};
@@ -19,7 +19,7 @@ pub enum PageKind {
     Zones,
     /// Keys and values that an analysis function returned.
     Pairs,
-    /// An analysis to be applied to the dataset ([`crate::observe::observer`]).
+    /// Announcement of an analysis of the dataset; an empty one ends it ([`crate::observe::observer`]).
     Analysis,
     /// A kind of a later version, which is ignored.
     Other(u8),
@@ -54,7 +54,7 @@ pub struct PageHead {
     pub first: u64,
     /// Number of entries.
     pub entries: u64,
-    /// True if it describes all elements of its dataset written by records from the first one on.
+    /// True if it describes all elements of its dataset that records from `first` up to the page wrote.
     pub complete: bool,
     /// Bounding box of everything that it describes, in the writer's coordinates; empty if there is
     /// nothing.
@@ -70,7 +70,7 @@ pub struct Page {
     pub offset: u64,
     /// Size in bytes.
     pub length: u64,
-    /// Its xxh3.
+    /// Its checksum, by [`crate::statistics::checksum`].
     pub checksum: u64,
     /// Number of its record in the log.
     pub order: u64,
@@ -131,7 +131,7 @@ impl Page {
         let mut bytes = vec![0; usize::try_from(self.length).unwrap_or(usize::MAX)];
         read(self.offset, &mut bytes)?;
         if crate::statistics::checksum(&bytes) != self.checksum {
-            return Err(Error::corrupt("the checksum of a page does not hold").at(self.offset));
+            return Err(Error::corrupt("the checksum of a page does not match").at(self.offset));
         }
         Ok(bytes)
     }

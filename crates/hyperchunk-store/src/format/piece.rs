@@ -167,7 +167,7 @@ impl Place {
         Some(both).filter(|both| !both.is_empty())
     }
 
-    /// Copies its bytes of some elements to their place in these elements, of `element` bytes each.
+    /// Copies `stored`, the bytes that it holds of consecutive elements, into `elements` of `element` bytes each.
     /// Returns `false` if the numbers of elements differ, or the bytes are outside of an element.
     #[must_use]
     pub fn put(self, element: usize, stored: &[u8], elements: &mut [u8]) -> bool {
@@ -211,7 +211,7 @@ impl Place {
 pub struct Piece {
     /// The elements. A chunk may reach past the extent.
     pub slab: Slab,
-    /// Offset of its bytes in the log.
+    /// Offset of its bytes in the log; with `FRAGMENT_FLAG` set, in the writer's fragment of a table.
     pub offset: u64,
     /// Number of its bytes.
     pub length: u64,
@@ -233,7 +233,8 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// Returns the clip, given the extent before. Growth clips nothing, not even the elements of
+    /// Returns the clip, given the extent before: new sizes of dimensions that shrank, `u64::MAX` for others;
+    /// `None` if none shrank. Growth clips nothing, not even the elements of
     /// chunks outside the extent, as in HDF5.
     pub(crate) fn clip(&self, before: &[u64]) -> Option<Self> {
         let both = self.dims.iter().zip(before);

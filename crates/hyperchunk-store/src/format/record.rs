@@ -241,7 +241,7 @@ pub(crate) fn decode(bytes: &[u8], offset: u64) -> Result<Batch> {
     let mut zeroed = bytes.to_vec();
     zeroed[FIXED_HEADER_BYTES - 8..FIXED_HEADER_BYTES].fill(0);
     if XxHash3_64::oneshot(&zeroed) != checksum {
-        return Err(corrupt("its checksum does not hold"));
+        return Err(corrupt("its checksum does not match"));
     }
     let mut batch = Batch { first, payload, records: Vec::new(), header };
     for _ in 0..records {

@@ -1,4 +1,5 @@
-//! Stamp of a skeleton: bytes of the file that no object owns, with the number of its epoch.
+//! Stamp of a skeleton, the HDF5 file at the user's path: number of its epoch and id of its store, in bytes that no
+//! object owns.
 //!
 //! HDF5 does not touch bytes that nothing refers to, so the stamp survives edits of the file in
 //! place. It distinguishes the skeleton of a store without datasets, which has no markers, from any
@@ -19,7 +20,7 @@ const STORE_MAGIC: &[u8; 16] = b"hyperchunk store";
 /// second signature, the store's id.
 const STAMP_BYTES: u64 = 56;
 
-/// Offset from the start of the file before which the stamp ends.
+/// Number of bytes from the start of the file within which the stamp is.
 pub const STAMPED_WITHIN_BYTES: usize = 4096;
 
 /// Writes the stamp of an epoch to an otherwise empty file.

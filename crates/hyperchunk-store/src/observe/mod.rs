@@ -1,4 +1,4 @@
-//! Following a store, and functions that analyse written data.
+//! Standing queries on data that were just flushed, observers of writes, and stored results of analyses.
 
 pub mod follow;
 pub mod observer;

@@ -80,17 +80,18 @@ pub struct Top {
 
 /// A zone in the priority queue.
 struct RankedZone {
-    /// Bound of the criterion; `None` if unknown, which comes first.
+    /// Exact value of the criterion, or a bound; `None` if unknown, which comes first.
     key: Option<Extreme>,
     /// The result, once it is exact.
     stats: Option<ZoneStats>,
     zone: Option<Zone>,
+    /// True if smaller keys come first.
     smallest: bool,
 }
 
 impl RankBy {
     fn value(self, statistics: &Statistics) -> Option<Extreme> {
-        #[expect(clippy::cast_precision_loss, reason = "a mean is one of floating-point numbers")]
+        #[expect(clippy::cast_precision_loss, reason = "a mean is computed in floating point")]
         let mean = |statistics: &Statistics| {
             let count = statistics.count.checked_sub(statistics.nan).filter(|count| *count > 0)?;
             Some(Extreme::Float(statistics.sum / count as f64))
@@ -153,7 +154,7 @@ pub(super) fn top(dataset: &Dataset, count: usize, by: RankBy, slab: Option<&Sla
     Ok(Top { zones: shards, bytes_scanned, total: wanted.elements()?.saturating_mul(elements.size() as u64) })
 }
 
-/// Returns the exact result of a zone, reading it if it is partly covered.
+/// Returns a zone's exact result. Reads its elements unless its statistics are exact and it is one box.
 fn exact(
     dataset: &Dataset,
     zone: &Zone,

@@ -33,7 +33,8 @@ impl<'m> Pool<'m> {
         let name = LogName::from((self.site.site(), known.writer));
         let log = Arc::new(Log::log_size(name)?);
         if log.writer() != known.writer {
-            return Err(Error::corrupt("a log with the name of another").file(name.path().display()));
+            return Err(Error::corrupt("a log that belongs to another writer than its name says")
+                .file(name.path().display()));
         }
         if open.len() >= MAX_OPEN_LOGS {
             // Logs that are in use stay open until they are dropped.

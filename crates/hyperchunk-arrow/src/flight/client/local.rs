@@ -33,7 +33,7 @@ impl Local {
         Some(Self { path, version: about.get("version")?.as_str()?.to_owned() })
     }
 
-    /// Opens the table, if this process may open the file and its version is the server's.
+    /// Opens the table. `None` with a predicate or an epoch, for another version or schema, and after any error.
     pub(super) fn table(&self, query: &Query, schema: &SchemaRef) -> Option<Table> {
         // The server evaluates predicates; an epoch of a store is more than one file.
         if query.predicate.is_some() || query.epoch.is_some() {
@@ -46,7 +46,7 @@ impl Local {
     fn open(&self, query: &Query) -> Result<Table> {
         let file = LocalFile::open(&self.path)?;
         if version(&file) != self.version {
-            return Err(protocol_error(&"the file is another one"));
+            return Err(protocol_error(&"the local file's version is not the server's"));
         }
         let mut options = OpenOptions::default();
         options.external = ExternalPolicy::Never;

@@ -41,7 +41,7 @@ pub struct Change {
     /// True if the image began as a copy of the base: objects, links and attributes that it lacks
     /// were deleted.
     pub deletes: bool,
-    /// True if HDF5 edited the base in place, so that objects keep their addresses.
+    /// True if HDF5 edited a copy of the base in place, so that objects keep their addresses.
     pub in_place: bool,
     /// Datasets of the store that it wrote elements to.
     pub written: HashSet<DatasetId>,
@@ -100,7 +100,7 @@ pub struct Merge {
     identities: HashMap<DatasetId, Identity>,
     /// Writers that wrote elements to a dataset and did not delete it.
     written: HashMap<DatasetId, Vec<WriterId>>,
-    /// Datasets that each image has, under any name.
+    /// Datasets of the store that each image has, under any name, by the number of the image.
     has: HashMap<usize, HashSet<DatasetId>>,
     /// Datasets that were created without a name, with the named datasets that they are identical
     /// to.

@@ -1,4 +1,4 @@
-//! Multipart upload that starts with the second part. An object of one part is written by a single
+//! Multipart upload that begins with the first part that is sent and is not part 0. An object of one part is written by a single
 //! request, so that a writer that is stopped leaves no unfinished upload.
 
 use super::{Bucket, note_name, parts};
@@ -27,7 +27,7 @@ enum State {
 }
 
 impl DeferredUpload {
-    /// Makes the upload of the part of a writer's log that begins at `from`.
+    /// Creates the upload of one object of a writer's log: the bytes from offset `from` of the log on.
     pub(super) fn new(bucket: &Bucket, writer: WriterId, from: u64) -> Self {
         Self { bucket: bucket.clone(), writer, from, state: Mutex::default() }
     }
@@ -40,7 +40,7 @@ impl DeferredUpload {
         note_name(self.writer, self.from)
     }
 
-    /// Starts the upload, and records it where others can find it.
+    /// Starts the upload, and stores its id in a note, by which `vacuum` finds unfinished uploads.
     fn begin(&self) -> Result<Arc<dyn Upload>> {
         let upload = io::start_upload(&self.url(), self.bucket.options(), true)?;
         let note = io::put(

@@ -33,7 +33,7 @@ impl BucketLogWriter {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Calls `run` with the object and the offset in it.
+    /// Calls `run` with the current object, which is created if there is none, and the offset within it.
     fn with(&self, offset: u64, run: impl FnOnce(&StreamSink, u64) -> Result<()>) -> Result<()> {
         let mut state = self.state();
         let from = state.from;

@@ -7,10 +7,11 @@ use super::*;
 const FIRST: u64 = 1000;
 const AHEAD: u64 = 49_000;
 /// Time between them.
-const PAUSE: Duration = Duration::from_millis(300);
+const PAUSE: Duration = Duration::from_millis(1500);
 
 fn ahead() -> RemoteOptions {
-    RemoteOptions { first_read: FIRST, read_ahead: AHEAD, retries: 2, ..options() }
+    let timeout = Duration::from_secs(20);
+    RemoteOptions { first_read: FIRST, read_ahead: AHEAD, retries: 2, timeout, ..options() }
 }
 
 /// Returns a server whose first answer is given.
@@ -27,8 +28,12 @@ fn server(bytes: &[u8], first: Answer) -> Server {
 #[track_caller]
 fn check(first: Answer, ranges: &[Range<u64>]) -> Vec<String> {
     let bytes = pattern(100_000);
-    let server = server(&bytes, first);
-    let source = open(&server.url("x"), &ahead()).unwrap();
+    let server = server(&bytes, first.clone());
+    let mut ahead = ahead();
+    if first == Answer::Stall {
+        ahead.timeout = options().timeout;
+    }
+    let source = open(&server.url("x"), &ahead).unwrap();
     for (range, landed) in ranges.iter().zip(fetch(&source, ranges).unwrap()) {
         assert_eq!(landed, part(&bytes, range), "{range:?}");
     }
@@ -71,17 +76,19 @@ fn a_body_that_ends_early_is_no_error() {
         assert_eq!(found[1..], ["bytes=30000-30099"], "{fault:?}");
         let mut found = check(fault.clone(), std::slice::from_ref(&both));
         found.sort();
-        assert_eq!(found[1..], ["bytes=30000-59999", "bytes=50000-59999"], "{fault:?}");
+        // What should have arrived is requested together with the rest, or after it.
+        assert_eq!(found[1], "bytes=30000-59999", "{fault:?}");
+        assert!(found[2..].iter().all(|range| range == "bytes=50000-59999"), "{fault:?} {found:?}");
     }
 }
 
 #[test]
 fn other_bytes_stop_what_arrives() {
     let bytes = pattern(100_000);
-    let server = server(&bytes, Answer::Drip(PAUSE));
+    let server = server(&bytes, Answer::Stall);
     let source = open(&server.url("x"), &ahead()).unwrap();
     assert_eq!(fetch_one(&source, 60_000..60_010).unwrap(), bytes[60_000..60_010]);
-    assert_eq!(fetch_one(&source, 10_000..10_010).unwrap(), bytes[10_000..10_010]);
+    assert_eq!(fetch_one(&source, 30_000..30_010).unwrap(), bytes[30_000..30_010]);
     assert_eq!(source.remote().unwrap().counters().now()[0], 3);
     assert_eq!(server.log()[2].headers["if-match"], "\"one\"");
 }
