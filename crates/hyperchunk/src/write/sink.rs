@@ -148,7 +148,7 @@ pub trait Sink: Send + std::marker::Sync + fmt::Debug {
 pub struct LocalSink {
     file: Arc<File>,
     lock: Mutex<Option<ExclusiveLock>>,
-    /// That of the file that it will replace: others may read that until then, and not write it.
+    /// Lock of the file that it will replace: others may read that until then, and not write it.
     replaced: Mutex<Option<Arc<Lock>>>,
     locking: Locking,
     path: PathBuf,

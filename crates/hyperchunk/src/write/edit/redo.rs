@@ -60,11 +60,11 @@ struct Piece {
 /// How far a commit is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// It has not happened.
+    /// Not committed yet.
     Waiting,
-    /// It is complete in the journal, and on disk.
+    /// Committed: complete in the journal, and on disk.
     Journaled,
-    /// It changed one sector of the file, which is not synced yet.
+    /// Committed: in one sector of the file, which is not synced yet.
     InPlace,
 }
 
@@ -135,7 +135,7 @@ impl Redo {
         Ok(())
     }
 
-    /// Records a piece over those that it covers.
+    /// Records a piece in place of all that it covers.
     fn put(&mut self, offset: u64, piece: Piece) {
         let end = offset + piece.length;
         let before = self.pieces.range(..offset).next_back().map(|(start, old)| (*start, *old));
@@ -225,11 +225,17 @@ impl Redo {
         Ok(())
     }
 
-    /// Returns the offset and length of the range with all pieces, if it is within a sector and needs no journal.
+    /// Returns the offset and length of the range of all pieces, if it has no gaps, is within a sector and needs no
+    /// journal. Other threads may write to free space in a gap meanwhile.
     fn in_one_sector(&self) -> Option<(u64, usize)> {
         let (start, _) = self.pieces.first_key_value()?;
-        let (last, piece) = self.pieces.last_key_value()?;
-        let end = last + piece.length;
+        let mut end = *start;
+        for (next, piece) in &self.pieces {
+            if *next != end {
+                return None;
+            }
+            end += piece.length;
+        }
         let is_one = self.skips && self.guard.is_none() && start / SECTOR_BYTES == (end - 1) / SECTOR_BYTES;
         is_one.then(|| (*start, narrow(end - start)))
     }

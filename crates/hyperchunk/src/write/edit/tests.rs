@@ -250,6 +250,19 @@ fn old_with(options: &CreateOptions) -> Vec<u8> {
     sink.bytes()
 }
 
+/// Makes a file whose root was edited: the first edit of a header moves it, and the superblock changes, too.
+fn moved() -> Vec<u8> {
+    let disk = Arc::new(Mutex::new(Disk::default()));
+    disk.lock().unwrap().file.durable = old();
+    let writer = edit_in(&disk, &old()).unwrap();
+    for value in [2, 1] {
+        writer.set_attribute(NodeId::ROOT, attribute(value, 10)).unwrap();
+        writer.flush().unwrap();
+    }
+    writer.close().unwrap();
+    disk.lock().unwrap().file.now()
+}
+
 /// Sets everything to a value, and commits.
 fn change(writer: &Writer, value: u8) -> Result<()> {
     set_all(writer, value)?;
@@ -325,16 +338,7 @@ fn a_commit_within_a_sector_needs_no_journal() {
         writer.set_attribute(NodeId::ROOT, attribute(value, 10))?;
         writer.flush()
     };
-    // The first edit of a header moves it: the superblock changes, too.
-    let moved = Arc::new(Mutex::new(Disk::default()));
-    moved.lock().unwrap().file.durable = old();
-    let writer = edit_in(&moved, &old()).unwrap();
-    for value in [2, 1] {
-        set(&writer, value).unwrap();
-    }
-    writer.close().unwrap();
-    let before = moved.lock().unwrap().file.now();
-    let disk = all_or_nothing(&before, &CreateOptions::default(), (set, attribute_value));
+    let disk = all_or_nothing(&moved(), &CreateOptions::default(), (set, attribute_value));
     assert!(disk.applied.is_empty() && disk.journal.durable.is_empty());
     // One for each commit, and one for the empty journal.
     assert_eq!(disk.syncs, 3 + 1);
@@ -356,6 +360,28 @@ fn is_guarded(bytes: &[u8]) -> bool {
 }
 
 #[test]
+fn bytes_between_the_pieces_of_a_sector_are_not_written() {
+    let check = |pieces: &[(u64, usize)], needs_journal: bool| {
+        let disk = Arc::new(Mutex::new(Disk::default()));
+        disk.lock().unwrap().file.durable = numbers(1, 1024);
+        let (file, journal) = (Shared(Arc::clone(&disk), false), Shared(Arc::clone(&disk), true));
+        let mut redo = Redo::new(Box::new(journal));
+        for (start, length) in pieces {
+            redo.write(*start, &numbers(7, *length)).unwrap();
+        }
+        redo.complete(&file, 0).unwrap();
+        assert_eq!(disk.lock().unwrap().journal_is_complete(), needs_journal, "{pieces:?}");
+        // Another thread writes to free space between them.
+        Sink::write_at(&file, 8, &[9, 9]).unwrap();
+        redo.apply(&file).unwrap();
+        assert_eq!(disk.lock().unwrap().file.now()[8..10], [9, 9], "{pieces:?}");
+    };
+    check(&[(0, 4), (20, 4)], true);
+    check(&[(0, 4), (4, 4)], false);
+    check(&[(510, 4)], true);
+}
+
+#[test]
 fn the_journal_of_an_earlier_commit_does_not_come_back() {
     // The first commit needs the journal, the others are within a sector.
     let set = |writer: &Writer, value: u8| {
@@ -368,16 +394,7 @@ fn the_journal_of_an_earlier_commit_does_not_come_back() {
         writer.set_attribute(NodeId::ROOT, attribute(value, 10))?;
         writer.flush()
     };
-    let moved = Arc::new(Mutex::new(Disk::default()));
-    moved.lock().unwrap().file.durable = old();
-    let writer = edit_in(&moved, &old()).unwrap();
-    for value in [3, 1] {
-        writer.set_attribute(NodeId::ROOT, attribute(value, 10)).unwrap();
-        writer.flush().unwrap();
-    }
-    writer.close().unwrap();
-    let before = moved.lock().unwrap().file.now();
-    let disk = all_or_nothing(&before, &CreateOptions::default(), (set, attribute_value));
+    let disk = all_or_nothing(&moved(), &CreateOptions::default(), (set, attribute_value));
     assert!(!disk.applied.is_empty());
 }
 
