@@ -42,12 +42,14 @@ impl Cost {
             needed: structure.iter().map(|ranges| bytes_of(ranges)).sum::<u64>() + bytes_of(data),
             ..Self::default()
         };
-        let first = assumed.options.first_read.saturating_add(assumed.options.read_ahead);
-        let head = 0..first.min(size);
+        let first = assumed.options.first_read.min(size);
+        let head = 0..first.saturating_add(assumed.options.read_ahead).min(size);
         // A reader without data lists the file.
         let reach = if data.is_empty() { Reach::All } else { Reach::Path };
         let mut have = vec![head.clone()];
-        cost.round(&[head], assumed);
+        cost.round(std::slice::from_ref(&(0..first)), assumed);
+        // The others arrive while the reader continues.
+        cost.bytes += head.end - first;
         let blocks = |have: &[Range<u64>]| {
             let absent: Vec<_> = data.iter().filter(|range| !covered(have, range)).cloned().collect();
             let blocks = plan::blocks(&absent, &assumed.options, assumed.cost).into_iter();
