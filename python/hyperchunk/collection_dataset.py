@@ -165,26 +165,29 @@ class CollectionDataset:
         Raises:
             InvalidError: The elements are of files with different units.
         """
-        return self.stored(index, check_units=True)
+        items, shown = _per_axis(index, self.shape)
+        if self.units and self._axis is not None:
+            rows = np.arange(self.shape[self._axis])[items[self._axis]]
+            self.check_units(np.unique(np.searchsorted(self.ends, rows, side="right")).tolist())
+        return self._elements(items)[shown]
 
-    def stored(self, index: Index = ..., *, check_units: bool = False) -> Array:
+    def stored(self, index: Index = ...) -> Array:
         """Reads elements of all files as they are stored, also of files with different units (:attr:`units`).
 
         Args:
             index: Integers, slices, and a list or mask on each axis.
-            check_units: Whether different units are an error.
         """
         items, shown = _per_axis(index, self.shape)
-        if check_units and self.units and self._axis is not None:
-            rows = np.arange(self.shape[self._axis])[items[self._axis]]
-            self.check_units(np.unique(np.searchsorted(self.ends, rows, side="right")).tolist())
+        return self._elements(items)[shown]
+
+    def _elements(self, items: tuple[reads.Item, ...]) -> Array:
         kept = self.kept()
         if kept is not None:
-            return reads.outer(kept, items)[shown]
+            return reads.outer(kept, items)
         if self._axis is None:
             plain, rest = reads.split(items)
-            return reads.outer(np.asarray(batches._read([(self.first, plain)])[0]), rest)[shown]
-        return reads.read(self, items, self.shape)[shown]
+            return reads.outer(np.asarray(batches._read([(self.first, plain)])[0]), rest)
+        return reads.read(self, items, self.shape)
 
 
 def _per_axis(index: Index, shape: tuple[int, ...]) -> tuple[tuple[reads.Item, ...], tuple[int | slice, ...]]:
