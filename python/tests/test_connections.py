@@ -196,7 +196,7 @@ def dynamic_dataset():
     trusted(f"[grant]\nconnect = ['127.0.0.1:{port}']\n[limits]\nwall_s = 2")
     start = time.monotonic()
     refused(path, "longer than the limit of 2 s")
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 20
 
 
 def test_a_server_that_is_not_there(adas: Any, trusted: Any) -> None:

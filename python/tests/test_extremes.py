@@ -118,8 +118,8 @@ def test_a_small_part_costs_little(language: str, tmp_path: Path, attach: Any) -
         costs.append((spent, wall))
     cpu, wall = (min(numbers) * 1e3 for numbers in zip(*costs, strict=True))
     print(f"slice of 100 elements, {language}: reader's CPU {cpu:.2f} ms, wall {wall:.2f} ms")
-    # The wall time includes the worker; a debug build and a busy machine are far from a hundredth.
-    assert wall < 50
+    # The whole takes seconds.
+    assert wall < 500
 
 
 FAULTS = """

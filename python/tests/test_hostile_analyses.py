@@ -20,7 +20,7 @@ if REASON:
 ATTACKS = analysis_batch.chosen()
 LIMIT = r"limit of \d+ (ms|s)"
 #: Time limit for loading, which a writer waits for a function that does not load: the profile's limit.
-SLACK = 3.0
+SLACK = 6.0
 
 
 @functools.cache

@@ -41,7 +41,7 @@ def test_attack(name: str) -> None:
         assert f"net-{name}.h5:/out" in text
         assert len(text) < 1500
         assert not re.search(r"[\x00-\x1f\x7f-\x9f]", text), repr(text)
-    assert result["seconds"] <= 4
+    assert result["seconds"] <= 10
     assert not result["left"], "a process was left behind"
     assert result["descriptors"] == 0, "a descriptor was left open"
     assert result["memory"]

@@ -34,14 +34,14 @@ def test_ctrl_c_ends_it(silent: str) -> None:
     with pytest.raises(KeyboardInterrupt):
         hyperchunk.open(silent)
     press.join()
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 20
 
 
 def test_silence_ends_it(silent: str) -> None:
     start = time.monotonic()
     with pytest.raises(hyperchunk.exceptions.ReadError, match=r"sent nothing for 0\.3 s; repeated once"):
         hyperchunk.open(silent, network={"timeout": 0.3, "retries": 1})
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 20
 
 
 def test_passwords_are_not_shown(silent: str) -> None:

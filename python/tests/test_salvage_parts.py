@@ -131,8 +131,8 @@ def test_many_datasets_cost_linear_time(tmp_path: Path) -> None:
         used.append(min(seconds(path) for _ in range(3)))
         with h5py.File(path.with_suffix(".good")) as file:
             assert sum(len(group) for name, group in file.items() if name != "lost+found") > count * 0.9
-    # 8 times the objects.
-    assert used[1] < 13 * used[0], used
+    # 8 times the objects; a square would be 64 times the time.
+    assert used[1] < 24 * used[0], used
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="sparse files")

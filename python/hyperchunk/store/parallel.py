@@ -245,16 +245,26 @@ def _commit(store: Store, tickets: list[bytes]) -> Epoch | None:
         writer = ticket[:16]
         if writer not in last or _offset(last[writer]) < _offset(ticket):
             last[writer] = ticket
-    return store.commit(last.values())
+    epoch = store.commit(last.values())
+    # The store may be moved or deleted from here on.
+    with _LOCK:
+        own = _WRITERS.pop(_key(store), None)
+    if own is not None:
+        own.close()
+    return epoch
 
 
 def _offset(ticket: bytes) -> int:
     return int.from_bytes(ticket[16:24], "little")
 
 
+def _key(store: Store) -> tuple[str, schema.Known | None, int]:
+    return store.path, store._known, os.getpid()
+
+
 def _writer(store: Store) -> Writer:
     """Returns the writer of this process for a store, shared by all tasks of a worker."""
-    key = (store.path, store._known, os.getpid())
+    key = _key(store)
     with _LOCK:
         found = _WRITERS.get(key)
         if found is None:

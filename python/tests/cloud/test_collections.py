@@ -127,10 +127,9 @@ def test_requests_of_all_files_are_in_flight_together(
     dataset = hyperchunk.open_collection("s3://tests/collected/*.nc", storage_options=options)["t0"]
     dataset[:2]
     proxy.set(latency="400ms")
-    start = time.perf_counter()
+    proxy.reset()
     np.testing.assert_array_equal(dataset[:, 4, 5], values[:, 4, 5])
-    # One after another, they would take eight seconds.
-    assert time.perf_counter() - start < 4
+    assert proxy.stats()["max_in_flight"] > FILES / 2
 
 
 def test_objects_at_the_top_of_a_bucket(server: s3server.Server, proxy: s3server.Proxy, tmp_path: Path) -> None:
@@ -174,11 +173,9 @@ def test_tables_of_all_files(values: np.ndarray, proxy: s3server.Proxy) -> None:
     table = collection.table(columns=["time", "t0", "t5"])
     proxy.set(latency="30ms")
     proxy.reset()
-    start = time.monotonic()
     found = table.to_numpy()
-    elapsed = time.monotonic() - start
     np.testing.assert_array_equal(found["time"], np.arange(2 * FILES))
     np.testing.assert_array_equal(found["t5"], values + 5)
-    # Files are read side by side: one after another, they would take as many round trips as there are requests.
-    assert elapsed < proxy.stats()["requests"] * 0.03
+    # Files are read side by side.
+    assert proxy.stats()["max_in_flight"] > 4
     np.testing.assert_array_equal(table[7:9].to_numpy()["t0"], values[7:9])

@@ -92,7 +92,7 @@ def test_a_lasting_fault_is_an_error_in_time(
     start = time.monotonic()
     with pytest.raises(errors.ReadError) as caught:
         file["chunked"][...]
-    assert time.monotonic() - start < 4
+    assert time.monotonic() - start < 20
     assert key in str(caught.value)
     # The file stays usable.
     proxy.set(faults="")
@@ -152,7 +152,7 @@ def test_what_is_not_there(open_s3: OpenS3, put: Put, proxy: s3server.Proxy) -> 
     start = time.monotonic()
     with pytest.raises(errors.ReadError):
         hyperchunk.open("s3://tests/there.h5", storage_options=nobody, network={"retry_timeout": 1})
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 20
 
 
 def test_not_hdf5(server: s3server.Server, open_s3: OpenS3) -> None:

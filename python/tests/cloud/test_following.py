@@ -51,7 +51,7 @@ def test_object_that_is_replaced(
     proxy.reset()
     started = time.monotonic()
     assert list(x.follow(start=23, timeout=0.5, poll=0.1)) == []
-    assert 0.4 < time.monotonic() - started < 5
+    assert 0.4 < time.monotonic() - started < 20
     # A look at an object that has not changed is a request or two.
     assert 1 <= proxy.stats()["requests"] <= 16
     server.put(BUCKET, "grows.h5", make(tmp_path / "a.h5", 2))

@@ -136,7 +136,7 @@ def test_hostile_pickles(stored: bytes) -> None:
     start = time.process_time()
     with pytest.raises(hyperchunk.HyperchunkError):
         loads(stored, "a test")
-    assert time.process_time() - start < 2
+    assert time.process_time() - start < 20
 
 
 def test_shared_values_do_not_grow() -> None:
@@ -150,7 +150,7 @@ def test_shared_values_do_not_grow() -> None:
     # As a key, it would be hashed.
     with pytest.raises(hyperchunk.HyperchunkError, match="a key of more than"):
         loads(pickle.dumps(value, 4)[:-1].replace(b"\x80\x04", b"\x80\x04}", 1) + b"Ns.", "a test")
-    assert time.process_time() - start < 2
+    assert time.process_time() - start < 20
 
 
 def test_random_damage() -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 LIMIT = 2
 """Seconds that the jail's profiles give a function, of the clock and of the processor."""
-SLACK = 2.0
+SLACK = 6.0
 """What a stopped function may take longer."""
 MEMORY = "256MiB"
 DATA = "512MiB"

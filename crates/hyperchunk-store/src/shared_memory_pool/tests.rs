@@ -306,7 +306,7 @@ fn an_object_that_stays_locked_is_an_error_that_says_so() {
     });
     let started = std::time::Instant::now();
     assert_eq!(own.0.get("b").unwrap_err().kind(), ErrorKind::NotFound);
-    assert!(started.elapsed().as_millis() < 1000);
+    assert!(started.elapsed().as_secs() < 20);
 }
 
 /// Numbers of a linear congruential generator.

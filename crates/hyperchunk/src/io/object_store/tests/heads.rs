@@ -7,7 +7,7 @@ use super::*;
 const FIRST: u64 = 1000;
 const AHEAD: u64 = 49_000;
 /// Time between them.
-const PAUSE: Duration = Duration::from_millis(1500);
+const PAUSE: Duration = Duration::from_secs(4);
 
 fn ahead() -> RemoteOptions {
     let timeout = Duration::from_secs(20);
