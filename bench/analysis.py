@@ -74,7 +74,7 @@ def have_memory(size: int) -> None:
     np.ones(2 * size, "u1")
 
 
-def round_of(values: Values, step: int, within: Path | None) -> dict[str, float]:
+def measure_round(values: Values, step: int, within: Path | None) -> dict[str, float]:
     """Runs one round; returns ratios."""
     folder = Path(tempfile.mkdtemp(dir=within))
     try:
@@ -309,7 +309,7 @@ def main() -> None:
         step = max(1, given.write * 2**20 // values[0].nbytes)
         ratios: dict[str, list[float]] = {"checksum": [], "statistics": [], "cost": [], "asked": []}
         for _ in range(given.rounds):
-            for name, ratio in round_of(values, step, given.folder).items():
+            for name, ratio in measure_round(values, step, given.folder).items():
                 ratios[name].append(ratio)
         found.append({"dtype": dtype, **{name: statistics.median(all_) for name, all_ in ratios.items()}})
     if given.json:

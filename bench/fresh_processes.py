@@ -42,7 +42,7 @@ def make(folder: Path, mebibytes: int) -> None:
         f.create_dataset("deflate", data=data, chunks=(256, 256), shuffle=True, compression="gzip", compression_opts=4)
 
 
-def pread_of(path: Path) -> Callable[[], object]:
+def make_pread(path: Path) -> Callable[[], object]:
     """Returns the floor: a function that reads the bytes of the contiguous dataset into a new array."""
     import h5py
 
@@ -67,7 +67,7 @@ def child(path: Path, rounds: int) -> Times:
 
     theirs, ours = h5py.File(path, "r"), hyperchunk.open(path)
     readers: dict[str, Callable[[], object]] = {
-        "pread": pread_of(path),
+        "pread": make_pread(path),
         "contiguous": lambda: ours["contiguous"][...],
         "h5py deflate": lambda: theirs["deflate"][...],
         "deflate": lambda: ours["deflate"][...],

@@ -77,7 +77,7 @@ def markdown_text(text: str) -> Iterator[tuple[bool, str]]:
 READERS = {".rs": rust_comments, ".py": python_comments, ".md": markdown_text}
 
 
-def files_of(path: Path) -> Iterator[Path]:
+def list_files(path: Path) -> Iterator[Path]:
     """Yields the files below a path that git tracks or would track."""
     if path.is_file():
         yield path
@@ -92,7 +92,7 @@ def files_of(path: Path) -> Iterator[Path]:
 def measure(path: Path) -> tuple[int, dict[str, float]]:
     """Returns the number of words of a path and the rate of each habit."""
     words, documented, opened, habits = 0, 0, 0, Counter[str]()
-    for file in files_of(path):
+    for file in list_files(path):
         for is_documentation, text in READERS[file.suffix](file.read_text(encoding="utf-8")):
             all_words = text.split()
             words += len(all_words)

@@ -56,7 +56,7 @@ NAMES = [
 ]
 
 
-def file_of(name: str) -> str:
+def read_name(name: str) -> str:
     """Returns the file of a job."""
     layout, _, job = name.rpartition(":")
     return {"slices": "cube.h5", "contig": "contig.h5"}.get(job, f"granule_{layout}.h5" if layout else "granule.h5")
@@ -84,7 +84,7 @@ def main() -> None:
     job = JOBS[name.rpartition(":")[2]]
     reader = kind()
     before, start = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
-    reader.open(file_of(name))
+    reader.open(read_name(name))
     opened = time.perf_counter()
     result = job(reader)
     seconds = time.perf_counter() - start

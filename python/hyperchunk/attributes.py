@@ -113,8 +113,8 @@ def _value(core: AnyFile, attribute: StoredAttribute) -> AttributeValue:
     datatype, shape, stored = attribute
     description = datatype.description
     if shape is None:
-        return Empty(dtypes.dtype_of(description))
-    plan = values.plan_of(description)
+        return Empty(dtypes.to_dtype(description))
+    plan = values.make_plan(description)
     array = plan.decode(core, stored, shape)
     if description[0] == "vlen-string" or (
         description[0] == "array" and dtypes.check_vlen_dtype(array.dtype) in (str, bytes)

@@ -11,8 +11,8 @@ import os
 from typing import TypedDict, Unpack
 
 from hyperchunk import _core, observing
-from hyperchunk.file import File, path_of
-from hyperchunk.sources import source_of
+from hyperchunk.file import File, to_path
+from hyperchunk.sources import python_source
 from hyperchunk.typing import FileName, OpenOptions, PathLike
 
 __all__ = ["CheckResult", "Cost", "DatasetCost", "Finding", "IndexResult", "Omission", "ReadFailure", "check", "index"]
@@ -164,12 +164,12 @@ def index(
     """
     if output is not None and cache:
         raise ValueError("output and cache say two places for one index")
-    nameless = source_of(file) is not None
+    nameless = python_source(file) is not None
     if nameless and (cache or (output is None and kerchunk is None and virtualizarr is None)):
         raise ValueError("an object without a path or URL has no place for its index: give output")
     with _opened(file, options) as opened, observing.work("index", opened.filename):
-        made = _core_of(opened).make_index(
-            opened.filename if nameless else path_of(file),
+        made = _native_file(opened).make_index(
+            opened.filename if nameless else to_path(file),
             output=_path(output),
             cache=cache,
             kerchunk=_path(kerchunk),
@@ -210,8 +210,8 @@ def check(
         if not math.isfinite(number) or number < 0:
             raise ValueError(f"{what} must not be negative: {number}")
     with _opened(file, options) as opened:
-        given = opened.filename if source_of(file) is not None else path_of(file)
-        result: CheckResult = json.loads(_core_of(opened).check(given, float(latency), float(bandwidth)))
+        given = opened.filename if python_source(file) is not None else to_path(file)
+        result: CheckResult = json.loads(_native_file(opened).check(given, float(latency), float(bandwidth)))
     return result
 
 
@@ -222,7 +222,7 @@ def _opened(file: FileName, options: OpenOptions) -> File:
     return File(file, **options)
 
 
-def _core_of(file: File) -> _core.File:
+def _native_file(file: File) -> _core.File:
     core = file._opened.need()
     assert isinstance(core, _core.File), "it is open for reading"
     return core

@@ -13,7 +13,7 @@ from hyperchunk.collection_reads import in_order
 from hyperchunk.exceptions import InvalidError
 from hyperchunk.objects import encode
 from hyperchunk.progress import Progress, ProgressLike
-from hyperchunk.queries import BoxLike, Indices, box_of
+from hyperchunk.queries import BoxLike, Indices, parse_box
 from hyperchunk.typing import Array
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class CollectionQuery:
         _core.value_matches(first._readable, predicate, bytes(size))
         self._dataset = dataset
         self._shape = dataset.shape
-        self._box = box_of(self._shape, box)
+        self._box = parse_box(self._shape, box)
         #: Predicate of the query.
         self.predicate = predicate
         all_parts = self._parts()

@@ -140,12 +140,12 @@ def read(dataset: CollectionDataset, items: tuple[Item, ...], shape: tuple[int, 
     """Reads from the files that an index needs: an item for each axis, none of them an integer."""
     axis = dataset.axis
     assert axis is not None
-    counts = tuple(len(rows_of(item, length)) for item, length in zip(items, shape, strict=True))
+    counts = tuple(len(select_rows(item, length)) for item, length in zip(items, shape, strict=True))
     plan = dataset.first._reading()
     out = np.zeros(counts, plan.dtype) if plan.clear else np.empty(counts, plan.dtype)
     if out.size == 0:
         return out
-    parts = _parts(dataset.ends, rows_of(items[axis], shape[axis]))
+    parts = _parts(dataset.ends, select_rows(items[axis], shape[axis]))
     files = dataset.open_files
     reader = _Reader(dataset, plan, items, shape)
     for start in range(0, len(parts), files.most):
@@ -282,7 +282,7 @@ def outer(values: Array, items: Sequence[Item]) -> Array:
     return values
 
 
-def rows_of(item: Item, length: int) -> Array:
+def select_rows(item: Item, length: int) -> Array:
     """Returns the places along an axis that an item selects."""
     if isinstance(item, slice):
         return np.arange(*item.indices(length))

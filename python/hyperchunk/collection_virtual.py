@@ -79,7 +79,7 @@ def _write(file: WritableFile, dataset: CollectionDataset, sources: list[str]) -
 def _copy_attributes(found: HLObject, made: HLObject) -> None:
     """Copies attributes, except references and those of dimension scales: they name objects of the first file."""
     for name in found.attrs:
-        dtype = dtypes.dtype_of(found.attrs.get_id(name)[0].description)
+        dtype = dtypes.to_dtype(found.attrs.get_id(name)[0].description)
         if name not in netcdf.HIDDEN and dtypes.check_ref_dtype(dtype) is None:
             made.attrs.create(name, found.attrs[name], dtype=dtype)
 

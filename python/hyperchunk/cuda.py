@@ -241,7 +241,7 @@ def _conversion(stored: Description, dtype: Dtype) -> _core.Conversion | None:
         return values.plan_as(stored, dtype).conversion
     # A complex number in h5py's compound representation.
     half = dtype.itemsize // 2
-    number = values.float_description(half, values.order_of(dtype))
+    number = values.float_description(half, values.byte_order(dtype))
     (real, *_), (imaginary, *_) = stored[2]
     wanted = ("compound", dtype.itemsize, ((real, 0, number), (imaginary, half, number)))
     steps = _core.Conversion(_core.Datatype(stored), _core.Datatype(wanted))

@@ -139,7 +139,7 @@ class Dataset(HLObject):
     def dtype(self) -> Dtype:
         """NumPy dtype of the elements."""
         data = self._data
-        return dtypes.dtype_of(data.datatype.description) if self._plan is None else self._plan.dtype
+        return dtypes.to_dtype(data.datatype.description) if self._plan is None else self._plan.dtype
 
     @property
     def maxshape(self) -> tuple[int | None, ...] | None:
@@ -263,7 +263,7 @@ class Dataset(HLObject):
         """Returns the plan for reading the elements."""
         data = self._data
         if self._plan is None:
-            self._plan = values.plan_of(data.datatype.description)
+            self._plan = values.make_plan(data.datatype.description)
         return self._plan
 
     def __getitem__(self, args: Index) -> Values:
@@ -623,7 +623,7 @@ class Dataset(HLObject):
         simple = plan.dtype.names is None and plan.dtype.subdtype is None and plan.dtype == plan.wire
         plain = simple and plan.conversion is None and plan.resolve is None
         if self._mapped is None and plain and self.size and isinstance(data, _core.Dataset):
-            mapped = _core.Mapped.of_dataset(data)
+            mapped = _core.Mapped.map_dataset(data)
             if mapped is not None and mapped.nbytes == self.nbytes:
                 self._mapped = mapped
         return self._mapped, plan

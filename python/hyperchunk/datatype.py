@@ -34,7 +34,7 @@ class Datatype(HLObject):
     def dtype(self) -> Dtype:
         """NumPy dtype of the datatype."""
         self._opened.need()
-        return dtypes.dtype_of(self._object.datatype().description)
+        return dtypes.to_dtype(self._object.datatype().description)
 
     def __repr__(self) -> str:
         if not self:

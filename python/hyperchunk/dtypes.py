@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyperchunk.likeness import class_of_h5py
-from hyperchunk.references import Reference, RegionReference, class_of
+from hyperchunk.references import Reference, RegionReference, reference_class
 from hyperchunk.typing import Dtype
 
 Description = tuple[Any, ...]
@@ -421,7 +421,7 @@ def from_description(description: Description) -> Dtype:
         case "compound":
             return _compound(description)
         case "reference":
-            return np.dtype("O", metadata={"ref": class_of(description[2])})
+            return np.dtype("O", metadata={"ref": reference_class(description[2])})
         case "enum":
             return _enum(description)
         case "vlen":
@@ -483,6 +483,6 @@ def _has_handle(description: Description) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def dtype_of(description: Description) -> Dtype:
+def to_dtype(description: Description) -> Dtype:
     """Returns the dtype of a dataset or attribute with this datatype."""
     return from_description(in_memory(description))

@@ -33,7 +33,7 @@ class HyperchunkError(Exception):
         if not isinstance(self, OSError) or self.errno is None:
             plain: tuple[object, ...] = Exception.__reduce__(self)  # type: ignore[assignment]
             return plain
-        return of_system, (str(self), self.errno, self.filename, type(self).__name__)
+        return from_errno, (str(self), self.errno, self.filename, type(self).__name__)
 
 
 class UdfSyntaxError(HyperchunkError, ValueError):
@@ -213,7 +213,7 @@ _OF_SYSTEM: dict[int, type[HyperchunkError]] = {
 }
 
 
-def of_system(message: str, code: int, filename: str | None, name: str) -> HyperchunkError:
+def from_errno(message: str, code: int, filename: str | None, name: str) -> HyperchunkError:
     """Makes the exception of a system call that failed with `errno` `code`; `name` is the class for other numbers."""
     kind = _OF_SYSTEM.get(code, globals()[name])
     error: HyperchunkError = kind(message)

@@ -15,7 +15,7 @@ from hyperchunk.exceptions import HyperchunkError, NotFoundError, NotHdf5Error, 
 from hyperchunk.group import Group
 from hyperchunk.likeness import class_of_h5py
 from hyperchunk.objects import Opened, Recipe
-from hyperchunk.sources import source_of
+from hyperchunk.sources import python_source
 from hyperchunk.suggestions import unexpected_keyword
 from hyperchunk.typing import (
     AnyModeOptions,
@@ -122,7 +122,7 @@ class _Named(_ByMode, Group):
             "external": external,
             "index": os.fspath(index),
         }
-        if (lock := locking_of(locking)) != "default":
+        if (lock := parse_locking(locking)) != "default":
             options["locking"] = lock
         if swmr:
             options["swmr"] = True
@@ -132,11 +132,11 @@ class _Named(_ByMode, Group):
             options["layouts"] = False
         if limits:
             options["limits"] = dict(limits)
-        source = source_of(name)
+        source = python_source(name)
         if source is not None:
             options["network"] = dict(network or {})
             recipe = Recipe(repr(name), "fileobj", options, source)
-        elif is_url(path := path_of(name)):
+        elif is_url(path := to_path(name)):
             options["network"] = network_options(network, storage_options)
             recipe = Recipe(path, "network", options)
         elif storage_options or network:
@@ -419,7 +419,7 @@ def is_url(name: str) -> bool:
     return _URL.match(name) is not None
 
 
-def path_of(name: FileName) -> str:
+def to_path(name: FileName) -> str:
     """Returns a path or URL as text.
 
     Raises:
@@ -471,7 +471,7 @@ def check_cache(options: CacheOptions | DatasetOptions) -> None:
             raise ValueError(f"{name} must not be negative: {number}")
 
 
-def locking_of(locking: bool | str | None) -> str:
+def parse_locking(locking: bool | str | None) -> str:
     """Converts a locking mode to `_core`'s name for it."""
     if locking not in _LOCKING:
         raise ValueError(f"Unsupported locking value: {locking!r}")

@@ -259,7 +259,7 @@ class Group(HLObject, MappingHDF5[Member]):
         found = self._object.link(path)
         if found is None:
             return HardLink()
-        return _link_of(found)
+        return _to_link(found)
 
     def __len__(self) -> int:
         self._opened.need()
@@ -413,9 +413,9 @@ class Group(HLObject, MappingHDF5[Member]):
 
         found = self if path == "." else self[path]
         if frames and isinstance(found, Group) and (cells, strings, enums, compounds) == (None,) * 4:
-            from hyperchunk.frames.reading import table_of
+            from hyperchunk.frames.reading import read_table
 
-            decoded = table_of(found, columns, rows, half, batch_rows)
+            decoded = read_table(found, columns, rows, half, batch_rows)
             if decoded is not None:
                 return decoded
         return as_table(
@@ -505,7 +505,7 @@ class Group(HLObject, MappingHDF5[Member]):
 
     def visititems_links(self, func: Callable[[str, Link], R | None]) -> R | None:
         """Like :meth:`visit_links`, with the links."""
-        return self._visit_links(lambda name, target: func(name, _link_of(target)))
+        return self._visit_links(lambda name, target: func(name, _to_link(target)))
 
     def _visit_links(self, func: Callable[[str, Description], R | None]) -> R | None:
         entered = {self._object.address}
@@ -655,7 +655,7 @@ def wrap(opened: Opened, found: AnyObject, name: str | None) -> Member:
     return cast("Member", (opened.classes or CLASSES)[found.kind](opened, found, name))
 
 
-def _link_of(target: Description) -> Link:
+def _to_link(target: Description) -> Link:
     if target[0] == _HARD:
         return HardLink()
     if target[0] == _SOFT:

@@ -202,7 +202,7 @@ def _are_apart(args: Args) -> bool:
 
 def _split_masks(dims: Shape, args: Args) -> Args:
     """Replaces masks by the indices of their true elements."""
-    used = sum(_axes_of(arg) for arg in args if arg is not Ellipsis)
+    used = sum(_count_axes(arg) for arg in args if arg is not Ellipsis)
     if used > len(dims):
         words = f"too many indices for array: array is {len(dims)}-dimensional, but {used} were indexed"
         raise also(also(InvalidError(words), IndexError), TypeError)
@@ -213,7 +213,7 @@ def _split_masks(dims: Shape, args: Args) -> Args:
             axis += len(dims) - used
             found.append(arg)
             continue
-        width = _axes_of(arg)
+        width = _count_axes(arg)
         if is_list(arg) and np.asarray(arg).dtype.kind == "b":
             mask = np.asarray(arg)
             for place, (have, length) in enumerate(zip(mask.shape, dims[axis:], strict=False)):
@@ -230,7 +230,7 @@ def _split_masks(dims: Shape, args: Args) -> Args:
     return tuple(found)
 
 
-def _axes_of(arg: object) -> int:
+def _count_axes(arg: object) -> int:
     """Returns the number of dimensions that an item of an index takes."""
     if is_list(arg) and (mask := np.asarray(arg)).dtype.kind == "b":
         return mask.ndim

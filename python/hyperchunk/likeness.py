@@ -155,7 +155,7 @@ class DatasetID(ObjectID):
             return sum(chunk.size for chunk in self._stored())
         from hyperchunk.h5py import _files, h5d
 
-        return h5d.DatasetID(self._object, _files.of_native(self._object.file)).get_storage_size()
+        return h5d.DatasetID(self._object, _files.wrap_native(self._object.file)).get_storage_size()
 
     def _stored(self) -> list[ChunkInfo]:
         if self._object.chunks is None:

@@ -193,7 +193,7 @@ class Group:
                 left_out(str(dataset.name), self._why_unlisted(dataset))
                 continue
             shown = name.removeprefix(NOT_A_COORDINATE)
-            found[shown] = Variable(self, shown, dataset, self._dimensions_of(name, dataset))
+            found[shown] = Variable(self, shown, dataset, self._find_dimensions(name, dataset))
         return found
 
     def _why_unlisted(self, dataset: Dataset) -> str:
@@ -218,7 +218,7 @@ class Group:
         listed = attrs.get("DIMENSION_LIST")
         return tuple(next((self._scale(r._raw) for r in references(listed, axis)), None) for axis in range(len(shape)))
 
-    def _dimensions_of(self, name: str, dataset: Dataset) -> tuple[str, ...]:
+    def _find_dimensions(self, name: str, dataset: Dataset) -> tuple[str, ...]:
         dimensions: list[str] = []
         for found, length in zip(self._named_dimensions(dataset), dataset.shape or (), strict=True):
             dimensions.append(found or self._unnamed(name, length, dimensions))

@@ -62,7 +62,7 @@ class Storage(NamedTuple):
     fill: Any
 
 
-def dtype_of(name: str, dtype: Dtype, *, text: bool) -> Dtype:
+def netcdf_dtype(name: str, dtype: Dtype, *, text: bool) -> Dtype:
     """Returns the stored dtype of a variable.
 
     Raises:

@@ -40,7 +40,7 @@ _STYLE = (
 )
 
 
-def of_object(found: HLObject) -> str:
+def render(found: HLObject) -> str:
     """Returns the HTML of a file, a group or a dataset."""
     if not found._opened.is_open:
         return f'<div class="hyperchunk">{escape(repr(found))}</div>'
@@ -187,9 +187,9 @@ def _dataset(dataset: Dataset) -> str:
     head = f"<b>{_shown(dataset.name or '(anonymous)')}</b> <span class=d>dataset</span>"
     drawn = ""
     if data.shape and data.datatype.description[0] in ("integer", "float"):
-        from hyperchunk.notebook_parts import statistics_of
+        from hyperchunk.notebook_parts import render_statistics
 
-        drawn = statistics_of(dataset, data, math.prod(data.shape) * data.datatype.size)
+        drawn = render_statistics(dataset, data, math.prod(data.shape) * data.datatype.size)
     return f"<details open><summary>{head}</summary><table>{table}</table>{drawn}{_attributes(dataset)}</details>"
 
 

@@ -51,7 +51,7 @@ def _cells(first: str, *others: str) -> str:
 # --- Tables ---
 
 
-def of_table(table: Table) -> str:
+def render_table(table: Table) -> str:
     """Returns the HTML of a table: its columns with their types, and the cost of the last scan with a filter."""
     from hyperchunk.frames.frame import Frame
 
@@ -82,7 +82,7 @@ def _frame(frame: Any) -> str:
 # --- Queries ---
 
 
-def of_query(query: Query) -> str:
+def render_query(query: Query) -> str:
     """Returns the HTML of a query: its condition, the boxes that may match, and the bytes that statistics save."""
     dataset = query._dataset
     part = f" ({query.bytes_candidate / query.total:.1%})" if query.total else ""
@@ -104,13 +104,13 @@ def _box(box: Sequence[slice]) -> str:
 # --- Statistics ---
 
 
-def of_zones(zones: Zones) -> str:
+def render_zones(zones: Zones) -> str:
     """Returns the HTML of a dataset's zones: a histogram of their ranges."""
     name = zones._dataset.name or "(anonymous)"
     return _shell(name, "zones", histogram(list(islice(zones, MAX_ZONES))) or "<div class=d>no statistics</div>")
 
 
-def statistics_of(dataset: Any, data: object, size: int) -> str:
+def render_statistics(dataset: Any, data: object, size: int) -> str:
     """Returns the histogram of a local dataset that has statistics beside its file or in its store; else nothing."""
     from hyperchunk.queries import Zones
 
@@ -153,7 +153,7 @@ def histogram(zones: Sequence[Zone]) -> str:
 # --- Stores ---
 
 
-def of_store(store: Store) -> str:
+def render_store(store: Store) -> str:
     """Returns the HTML of a store: its datasets as of now, its epochs and its writers' logs."""
     definitions, epoch, trouble = store._defined(), None, ""
     try:
@@ -188,7 +188,7 @@ def _folder(path: str) -> list[tuple[str, str]]:
     return [("epochs kept", f"{epochs:,}" if epochs else ""), ("writers", f"{logs:,}; their logs: {_bytes(size)}")]
 
 
-def of_epoch(epoch: Epoch) -> str:
+def render_epoch(epoch: Epoch) -> str:
     """Returns the HTML of an epoch: its writers, conflicts, and what is missing."""
     facts = [
         ("writers", f"{len(epoch.writers):,}"),

@@ -301,9 +301,9 @@ class HLObject:
 
     def _repr_html_(self) -> str:
         """Returns the object for a notebook: a tree of its members, its extent, chunks, filters and attributes."""
-        from hyperchunk.notebook import of_object
+        from hyperchunk.notebook import render
 
-        return of_object(self)
+        return render(self)
 
     def __reduce__(self) -> tuple[object, ...]:
         recipe = self._opened.portable()

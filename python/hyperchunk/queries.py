@@ -155,9 +155,9 @@ class Query:
 
     def _repr_html_(self) -> str:
         """Returns the query for a notebook."""
-        from hyperchunk.notebook_parts import of_query
+        from hyperchunk.notebook_parts import render_query
 
-        return of_query(self)
+        return render_query(self)
 
 
 class Zones:
@@ -196,9 +196,9 @@ class Zones:
 
     def _repr_html_(self) -> str:
         """Returns the zones for a notebook."""
-        from hyperchunk.notebook_parts import of_zones
+        from hyperchunk.notebook_parts import render_zones
 
-        return of_zones(self)
+        return render_zones(self)
 
 
 def query(file: PathLike, path: str, predicate: str, box: BoxLike = None, **options: Unpack[OpenOptions]) -> Query:
@@ -287,10 +287,10 @@ def _slices(start: Sequence[int], count: Sequence[int]) -> tuple[slice, ...]:
 
 
 def _box(dataset: Dataset, box: BoxLike) -> tuple[list[int], list[int]] | None:
-    return None if box is None else box_of(dataset.shape or (), box)
+    return None if box is None else parse_box(dataset.shape or (), box)
 
 
-def box_of(shape: tuple[int, ...], box: BoxLike) -> tuple[list[int], list[int]]:
+def parse_box(shape: tuple[int, ...], box: BoxLike) -> tuple[list[int], list[int]]:
     """Returns the first index and the extent of a box of a dataset, or of all of it."""
     given = [] if box is None else list(box) if isinstance(box, Sequence) else [box]
     if len(given) > len(shape):

@@ -95,7 +95,7 @@ class AttributeReference(Reference):
         return f"<HDF5 attribute reference{'' if self else ' (null)'}>"
 
 
-def class_of(kind: int) -> type[Reference]:
+def reference_class(kind: int) -> type[Reference]:
     """Returns the class of references of a stored kind."""
     if kind in (REGION1, REGION2):
         return RegionReference

@@ -233,21 +233,21 @@ class Target:
 
 def local_path(thing: object) -> object:
     """Returns the path of a file in fsspec's local file system, and everything else as it is."""
-    place = None if hasattr(thing, "write") and hasattr(thing, "seek") else source_of(thing)
+    place = None if hasattr(thing, "write") and hasattr(thing, "seek") else python_source(thing)
     return place.local or thing if isinstance(place, FsspecFile) else thing
 
 
-def target_of(thing: object, *, replace: bool) -> Target | None:
+def python_target(thing: object, *, replace: bool) -> Target | None:
     """Returns the object that a new file becomes; None if it is written in another way.
 
     Raises:
         FileThereError: The object exists, and `replace` is False.
     """
-    place = None if hasattr(thing, "write") and hasattr(thing, "seek") else source_of(thing)
+    place = None if hasattr(thing, "write") and hasattr(thing, "seek") else python_source(thing)
     return Target(place, replace) if isinstance(place, FsspecFile | ObstoreObject) else None
 
 
-def source_of(thing: object) -> Source | None:
+def python_source(thing: object) -> Source | None:
     """Returns the source for an object; None if its type is not supported, or if it is a local path."""
     if isinstance(thing, os.PathLike) and "://" not in os.fsdecode(thing):
         return None
@@ -265,4 +265,4 @@ def source_of(thing: object) -> Source | None:
     return None
 
 
-__all__ = ["FileObject", "FsspecFile", "ObstoreObject", "Target", "local_path", "source_of", "target_of"]
+__all__ = ["FileObject", "FsspecFile", "ObstoreObject", "Target", "local_path", "python_source", "python_target"]

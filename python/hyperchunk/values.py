@@ -17,7 +17,7 @@ import numpy as np
 from hyperchunk import _core, dtypes
 from hyperchunk.dtypes import Description
 from hyperchunk.exceptions import ConversionError
-from hyperchunk.references import class_of
+from hyperchunk.references import reference_class
 from hyperchunk.typing import Array, Dtype
 
 #: A file opened for reading or writing.
@@ -74,9 +74,9 @@ class Plan:
 
 
 @lru_cache(maxsize=1024)
-def plan_of(description: Description) -> Plan:
+def make_plan(description: Description) -> Plan:
     """Plans to read elements as h5py shows them."""
-    return Plan(description, part(description, dtypes.dtype_of(description)))
+    return Plan(description, part(description, dtypes.to_dtype(description)))
 
 
 def plan_as(description: Description, dtype: Dtype) -> Plan:
@@ -98,24 +98,24 @@ def part(source: Description, dtype: Dtype) -> Part:
         return _sequences(source, dtype)
     if source[0] == "reference" and dtype.kind == "O":
         return _references(source, dtype)
-    return Part(dtype, dtype, memory_of(source, dtype), None)
+    return Part(dtype, dtype, memory_description(source, dtype), None)
 
 
-def order_of(dtype: Dtype) -> str:
+def byte_order(dtype: Dtype) -> str:
     """Returns the byte order of a dtype."""
     return {"=": _NATIVE, "|": _NATIVE}.get(dtype.byteorder, dtype.byteorder)
 
 
-def memory_of(source: Description, dtype: Dtype) -> Description:
+def memory_description(source: Description, dtype: Dtype) -> Description:
     """Returns the datatype of a dtype without fields or subarrays."""
-    size, order = dtype.itemsize, order_of(dtype)
+    size, order = dtype.itemsize, byte_order(dtype)
     if source[0] == "opaque" and size == source[1]:
         return source
     match dtype.kind:
         case "i" | "u":
             return ("integer", size, order, dtype.kind == "i", 0, 8 * size)
         case "b" if source[0] == "enum":
-            return ("enum", 1, memory_of((None,), np.dtype("i1")), ((b"FALSE", 0), (b"TRUE", 1)))
+            return ("enum", 1, memory_description((None,), np.dtype("i1")), ((b"FALSE", 0), (b"TRUE", 1)))
         case "b":
             return ("integer", 1, order, True, 0, 8)
         case "f":
@@ -231,7 +231,7 @@ def _fixed_strings(source: Description, dtype: Dtype) -> Part:
             return np.array([_text(value) for value in array.flat], dtype).reshape(array.shape)
         return array.astype(dtype)
 
-    return Part(dtype, wire, memory_of(source, wire), resolve)
+    return Part(dtype, wire, memory_description(source, wire), resolve)
 
 
 def _text(value: bytes) -> str:
@@ -240,7 +240,7 @@ def _text(value: bytes) -> str:
 
 def _references(source: Description, dtype: Dtype) -> Part:
     size, kind = source[1], source[2]
-    make = class_of(kind)
+    make = reference_class(kind)
 
     def resolve(_: AnyFile, array: Array) -> Array:
         raw = array.tobytes()
@@ -262,7 +262,7 @@ def _element_dtype(dtype: Dtype) -> Dtype:
 def _sequences(source: Description, dtype: Dtype) -> Part:
     element = source[2]
     wanted = dtypes.check_vlen_dtype(dtype)
-    base = wanted if isinstance(wanted, np.dtype) else dtypes.dtype_of(element)
+    base = wanted if isinstance(wanted, np.dtype) else dtypes.to_dtype(element)
     inner = part(element, _element_dtype(base))
     plan = Plan(element, inner)
 

@@ -20,7 +20,7 @@ from virtualizarr.manifests import ChunkManifest, ManifestArray, ManifestGroup, 
 from virtualizarr.manifests.utils import create_v3_array_metadata
 from virtualizarr.parsers.utils import encode_cf_fill_value
 
-from hyperchunk.cloud import IndexResult, _core_of
+from hyperchunk.cloud import IndexResult, _native_file
 from hyperchunk.dataset import Dataset
 from hyperchunk.dtypes import Empty
 from hyperchunk.exceptions import LeftOutWarning, ReadError, UnsupportedError
@@ -89,7 +89,7 @@ class HyperchunkParser:
 
     def _references(self, file: File, url: str, output: Path) -> _References:
         """Returns the metadata and the chunks of each array, by its path."""
-        made = _core_of(file).make_index(
+        made = _native_file(file).make_index(
             url,
             output=None,
             cache=False,

@@ -27,7 +27,7 @@ from hyperchunk import _core, netcdf
 from hyperchunk.dtypes import ref_dtype, string_dtype, vlen_dtype
 from hyperchunk.exceptions import UnsupportedError
 from hyperchunk.file import File, is_url
-from hyperchunk.netcdf_encoding import Storage, dtype_of, storage
+from hyperchunk.netcdf_encoding import Storage, netcdf_dtype, storage
 from hyperchunk.objects import encode
 from hyperchunk.progress import Progress, ProgressLike, is_wanted
 from hyperchunk.typing import Index, StorageOptions
@@ -148,7 +148,7 @@ class GroupPlan(WritableCFDataStore):
         fill = attributes.pop("_FillValue", None)
         coders: Any = strings
         text = coders.is_unicode_dtype(variable.dtype)
-        dtype = dtype_of(name, variable.dtype, text=text)
+        dtype = netcdf_dtype(name, variable.dtype, text=text)
         free = tuple(self._grows(str(dimension)) for dimension in variable.dims)
         planned = storage(name, dtype, variable.shape, free, variable.encoding, fill, asked=check_encoding)
         made = {key: _attribute(name, key, value) for key, value in attributes.items()}

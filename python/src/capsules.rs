@@ -36,7 +36,7 @@ pub(crate) fn export<'py>(py: Python<'py>, schema: &Schema, batch: RecordBatch) 
 }
 
 /// Returns the schema in a capsule.
-pub(crate) fn schema_of(capsule: &Bound<'_, PyCapsule>) -> PyResult<Schema> {
+pub(crate) fn import_schema(capsule: &Bound<'_, PyCapsule>) -> PyResult<Schema> {
     let pointer = capsule.pointer_checked(Some(SCHEMA))?.cast::<FFI_ArrowSchema>();
     // SAFETY: a capsule of this name holds a valid schema of Arrow's C interface for its whole
     // lifetime.

@@ -26,7 +26,7 @@ pub(crate) struct DatasetWriter {
 }
 
 /// Appends the coordinates of an offset to `numbers`.
-fn offset_of(offset: &Bound<'_, PyAny>, numbers: &mut Vec<u64>) -> PyResult<()> {
+fn extract_offset(offset: &Bound<'_, PyAny>, numbers: &mut Vec<u64>) -> PyResult<()> {
     // Most offsets are tuples; this path is far cheaper than the one for any sequence.
     match offset.cast_exact::<PyTuple>() {
         Ok(tuple) => {
@@ -48,7 +48,7 @@ fn direct<'py>(
     if !(2..=3).contains(&parts.len()) {
         return Err(PyValueError::new_err("a chunk is an offset, its bytes and, maybe, a filter mask"));
     }
-    offset_of(&parts.get_item(0)?, offsets)?;
+    extract_offset(&parts.get_item(0)?, offsets)?;
     let mask = if parts.len() > 2 { parts.get_item(2)?.extract()? } else { 0 };
     Ok((parts.get_item(1)?, offsets.len(), mask))
 }
@@ -266,7 +266,7 @@ impl DatasetWriter {
         mask: u32,
     ) -> PyResult<()> {
         let mut numbers = Vec::with_capacity(4);
-        offset_of(offset, &mut numbers)?;
+        extract_offset(offset, &mut numbers)?;
         look(data, |data| self.run(py, |dataset| dataset.write_chunk(&numbers, data, mask)))
     }
 

@@ -96,7 +96,7 @@ fn order_name(order: ByteOrder) -> &'static str {
     }
 }
 
-fn order_of(name: &str) -> PyResult<ByteOrder> {
+fn parse_byte_order(name: &str) -> PyResult<ByteOrder> {
     match name {
         "<" => Ok(ByteOrder::Little),
         ">" => Ok(ByteOrder::Big),
@@ -112,7 +112,7 @@ fn charset_name(charset: CharacterSet) -> &'static str {
     }
 }
 
-fn charset_of(name: &str) -> PyResult<CharacterSet> {
+fn parse_character_set(name: &str) -> PyResult<CharacterSet> {
     match name {
         "ascii" => Ok(CharacterSet::Ascii),
         "utf-8" => Ok(CharacterSet::Utf8),
@@ -128,7 +128,7 @@ fn padding_name(padding: StringPadding) -> &'static str {
     }
 }
 
-fn padding_of(name: &str) -> PyResult<StringPadding> {
+fn parse_padding(name: &str) -> PyResult<StringPadding> {
     match name {
         "null-terminated" => Ok(StringPadding::NullTerminated),
         "null-padded" => Ok(StringPadding::NullPadded),
@@ -145,7 +145,7 @@ fn normalization_name(normalization: Normalization) -> &'static str {
     }
 }
 
-fn normalization_of(name: &str) -> PyResult<Normalization> {
+fn parse_normalization(name: &str) -> PyResult<Normalization> {
     match name {
         "none" => Ok(Normalization::None),
         "set" => Ok(Normalization::Set),
@@ -273,13 +273,13 @@ fn parse(description: &Bound<'_, PyTuple>, depth: usize) -> PyResult<model::Data
     let size = item(1)?.extract::<u64>()?;
     let class = match kind.as_str() {
         "integer" => Class::Integer {
-            order: order_of(&name(2)?)?,
+            order: parse_byte_order(&name(2)?)?,
             signed: item(3)?.extract()?,
             offset: number(4)?,
             precision: number(5)?,
         },
         "float" => Class::Float(Float {
-            order: order_of(&name(2)?)?,
+            order: parse_byte_order(&name(2)?)?,
             offset: number(3)?,
             precision: number(4)?,
             sign: number(5)?,
@@ -288,12 +288,14 @@ fn parse(description: &Bound<'_, PyTuple>, depth: usize) -> PyResult<model::Data
             exponent_bias: item(8)?.extract()?,
             mantissa_at: number(9)?,
             mantissa_bits: number(10)?,
-            normalization: normalization_of(&name(11)?)?,
+            normalization: parse_normalization(&name(11)?)?,
         }),
-        "time" => Class::Time { order: order_of(&name(2)?)?, precision: number(3)? },
-        "string" => Class::String { padding: padding_of(&name(2)?)?, charset: charset_of(&name(3)?)? },
+        "time" => Class::Time { order: parse_byte_order(&name(2)?)?, precision: number(3)? },
+        "string" => {
+            Class::String { padding: parse_padding(&name(2)?)?, charset: parse_character_set(&name(3)?)? }
+        }
         "bitfield" => {
-            Class::Bitfield { order: order_of(&name(2)?)?, offset: number(3)?, precision: number(4)? }
+            Class::Bitfield { order: parse_byte_order(&name(2)?)?, offset: number(3)?, precision: number(4)? }
         }
         "opaque" => Class::Opaque { tag: Name::from(item(2)?.cast::<PyBytes>()?.as_bytes()) },
         "compound" => {
@@ -314,13 +316,13 @@ fn parse(description: &Bound<'_, PyTuple>, depth: usize) -> PyResult<model::Data
             let mut members = Vec::new();
             for member in item(3)?.try_iter()? {
                 let (name, value) = member?.extract::<(Vec<u8>, i128)>()?;
-                members.push(EnumMember { name: Name::from(&name[..]), value: bytes_of(&base, value) });
+                members.push(EnumMember { name: Name::from(&name[..]), value: member_bytes(&base, value) });
             }
             Class::Enum { base, members }
         }
         "vlen" => Class::Vlen { base: base(2)? },
         "vlen-string" => {
-            Class::VlenString { padding: padding_of(&name(2)?)?, charset: charset_of(&name(3)?)? }
+            Class::VlenString { padding: parse_padding(&name(2)?)?, charset: parse_character_set(&name(3)?)? }
         }
         "array" => Class::Array { dims: item(2)?.extract()?, base: base(3)? },
         "complex" => Class::Complex { base: base(2)? },
@@ -330,7 +332,7 @@ fn parse(description: &Bound<'_, PyTuple>, depth: usize) -> PyResult<model::Data
 }
 
 /// Encodes the value of an enumeration's member.
-fn bytes_of(base: &model::Datatype, value: i128) -> Vec<u8> {
+fn member_bytes(base: &model::Datatype, value: i128) -> Vec<u8> {
     let Class::Integer { order, offset, .. } = &base.class else { return Vec::new() };
     let value = value.checked_shl((*offset).into()).unwrap_or(0);
     let size = usize::try_from(base.size).unwrap_or(0).min(16);

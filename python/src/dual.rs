@@ -47,7 +47,7 @@ impl ArrowStream {
 
     /// Makes a stream of the one batch in a pair of capsules.
     #[staticmethod]
-    fn of_array(schema: &Bound<'_, PyCapsule>, array: &Bound<'_, PyCapsule>) -> PyResult<Self> {
+    fn from_array(schema: &Bound<'_, PyCapsule>, array: &Bound<'_, PyCapsule>) -> PyResult<Self> {
         let wrong = |error: ArrowError| PyValueError::new_err(error.to_string());
         let schema = schema.pointer_checked(Some(c"arrow_schema"))?;
         let array = array.pointer_checked(Some(c"arrow_array"))?;
@@ -66,7 +66,7 @@ impl ArrowStream {
 
     /// Makes a stream with the columns of a capsule and no batches.
     #[staticmethod]
-    fn of_schema(schema: &Bound<'_, PyCapsule>) -> PyResult<Self> {
+    fn from_schema(schema: &Bound<'_, PyCapsule>) -> PyResult<Self> {
         let pointer = schema.pointer_checked(Some(c"arrow_schema"))?;
         // SAFETY: a capsule of this name holds a schema, by Arrow's PyCapsule interface.
         let schema = unsafe { Schema::try_from(pointer.cast::<FFI_ArrowSchema>().as_ref()) };
@@ -103,7 +103,7 @@ impl DualWriter {
     /// Creates a file with the columns of a stream.
     #[staticmethod]
     #[pyo3(signature = (path, stream, group, row_group, growable, **keywords))]
-    fn of_stream(
+    fn from_stream(
         py: Python<'_>,
         #[pyo3(from_py_with = crate::paths::path)] path: PathBuf,
         stream: &ArrowStream,
@@ -121,7 +121,7 @@ impl DualWriter {
     /// Creates a file with columns of HDF5 types: name, type and cell extent of each.
     #[staticmethod]
     #[pyo3(signature = (path, columns, group, row_group, growable, **keywords))]
-    fn of_columns(
+    fn from_columns(
         py: Python<'_>,
         #[pyo3(from_py_with = crate::paths::path)] path: PathBuf,
         columns: Vec<(String, PyRef<'_, Datatype>, Vec<u64>)>,

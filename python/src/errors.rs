@@ -75,7 +75,7 @@ pub(crate) fn to_python(py: Python<'_>, error: &Error) -> PyErr {
     let Some(code) = error.os_code() else { return exception(py, class_name(error.kind()), error) };
     let made = py.import("hyperchunk.exceptions").and_then(|module| {
         let arguments = (error.to_string(), code, error.file_name(), class_name(error.kind()));
-        module.getattr("of_system")?.call1(arguments)
+        module.getattr("from_errno")?.call1(arguments)
     });
     made.map_or_else(|failed| failed, PyErr::from_value)
 }

@@ -64,7 +64,7 @@ pub(crate) fn options(keywords: &Bound<'_, PyDict>) -> PyResult<OpenOptions> {
     options.allow_truncated = given.allow_truncated;
     options.threads = given.threads;
     if let Some(locking) = keywords.get_item("locking")? {
-        options.locking = locking_of(&locking.extract::<String>()?)?;
+        options.locking = parse_locking(&locking.extract::<String>()?)?;
     }
     if let Some(swmr) = keywords.get_item("swmr")? {
         options.swmr = swmr.extract()?;
@@ -89,7 +89,7 @@ pub(crate) fn options(keywords: &Bound<'_, PyDict>) -> PyResult<OpenOptions> {
 }
 
 /// Parses the name of a locking mode.
-pub(crate) fn locking_of(name: &str) -> PyResult<Locking> {
+pub(crate) fn parse_locking(name: &str) -> PyResult<Locking> {
     match name {
         "default" => Ok(Locking::Default),
         "always" => Ok(Locking::Always),

@@ -1,6 +1,6 @@
 //! Record batches that a Python iterator yields, one table after another, as one stream.
 
-use crate::capsules::{Capsules, Reader, export, export_stream, schema_of};
+use crate::capsules::{Capsules, Reader, export, export_stream, import_schema};
 use crate::errors::to_python;
 use crate::table::Batch;
 use hyperchunk_arrow::arrow_array::{RecordBatch, RecordBatchOptions};
@@ -63,7 +63,7 @@ impl JoinedBatches {
     /// Makes a stream of a schema in a capsule, and an iterator over batches.
     #[new]
     fn new(schema: &Bound<'_, PyCapsule>, batches: Py<PyAny>) -> PyResult<Self> {
-        let schema = Arc::new(schema_of(schema)?);
+        let schema = Arc::new(import_schema(schema)?);
         let batches = PythonBatches { schema: SchemaRef::clone(&schema), next: batches };
         Ok(Self { schema, batches: Mutex::new(Some(batches)) })
     }

@@ -128,7 +128,7 @@ fn dataspace(shape: Option<Vec<u64>>, max: Option<Vec<Option<u64>>>) -> Dataspac
 
 impl Node {
     /// Returns the object of a provisional address.
-    pub(crate) fn id_of(address: u64) -> Option<NodeId> {
+    pub(crate) fn node_id(address: u64) -> Option<NodeId> {
         if address & NUMBERED == 0 { None } else { NodeId::from_number(address & !NUMBERED) }
     }
 

@@ -27,7 +27,7 @@ use std::sync::Arc;
 /// file.
 type StoreKnown = (String, u64, Option<(u64, u64, u64)>);
 
-fn known_of(known: &KnownStore) -> StoreKnown {
+fn known_store(known: &KnownStore) -> StoreKnown {
     let seen = known.seen.map(|seen| (seen.inode, seen.size, seen.modified));
     (known.store.to_string(), known.epoch, seen)
 }
@@ -374,7 +374,7 @@ impl StoreWriter {
     }
 
     /// Runs the analyses on elements that were written earlier.
-    fn look_at(
+    fn replay(
         &self,
         py: Python<'_>,
         dataset: u32,
@@ -451,7 +451,7 @@ pub(crate) fn store_create(
     let definitions: Vec<Definition> = definitions.iter().map(|one| one.definition.clone()).collect();
     let made = py.detach(|| hyperchunk_store::create(&site, &definitions, image.as_deref(), replaces, sync));
     let fresh = made.map_err(|e| opening(py, &e))?;
-    Ok((known_of(&fresh.known), FreshStore(fresh)))
+    Ok((known_store(&fresh.known), FreshStore(fresh)))
 }
 
 /// A store whose creation has begun: its writers may start.
@@ -475,7 +475,7 @@ impl StoreBegun {
     ) -> PyResult<Option<Self>> {
         let site = site(&path, network)?;
         let begun = py.detach(|| hyperchunk_store::begin(&site, replaces)).map_err(|e| opening(py, &e))?;
-        Ok(begun.map(|begun| Self { known: known_of(&begun.known), begun: Some(begun) }))
+        Ok(begun.map(|begun| Self { known: known_store(&begun.known), begun: Some(begun) }))
     }
 
     /// Identity of the store for its writers.
@@ -497,7 +497,7 @@ impl StoreBegun {
         let definitions: Vec<Definition> = definitions.iter().map(|one| one.definition.clone()).collect();
         let made = py.detach(|| begun.create(&definitions, image.as_deref(), sync));
         let fresh = made.map_err(|e| opening(py, &e))?;
-        Ok((known_of(&fresh.known), FreshStore(fresh)))
+        Ok((known_store(&fresh.known), FreshStore(fresh)))
     }
 }
 
@@ -619,7 +619,7 @@ pub(crate) fn store_look_up(
         let bytes = definition.encode().map_err(|e| to_python(py, &e))?;
         definitions.push((PyBytes::new(py, path).unbind(), PyBytes::new(py, &bytes).unbind()));
     }
-    Ok((known.as_ref().map(known_of), definitions))
+    Ok((known.as_ref().map(known_store), definitions))
 }
 
 /// A batch: its first row, its number of rows, its offset, and the lengths of its metadata and

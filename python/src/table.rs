@@ -1,6 +1,8 @@
 //! Tables, and their exchange with Arrow's libraries as capsules.
 
-use crate::capsules::{Capsules, Reader, detached, export, export_schema, export_stream, schema_of, truths};
+use crate::capsules::{
+    Capsules, Reader, detached, export, export_schema, export_stream, import_schema, truths,
+};
 use crate::dataset::Dataset;
 use crate::errors::to_python;
 use crate::object::Object;
@@ -104,7 +106,7 @@ impl Table {
 
     fn with_schema(&self, requested: Option<&Bound<'_, PyCapsule>>) -> PyResult<hyperchunk_arrow::Table> {
         Ok(match requested {
-            Some(requested) => self.0.with_schema(&schema_of(requested)?),
+            Some(requested) => self.0.with_schema(&import_schema(requested)?),
             None => self.0.clone(),
         })
     }
@@ -115,7 +117,7 @@ impl Table {
     /// Makes a table of a dataset or a group.
     #[staticmethod]
     #[pyo3(signature = (object, columns, rows, looks, mapped, batch_rows))]
-    fn of_object(
+    fn from_object(
         py: Python<'_>,
         object: &Object,
         columns: Option<Vec<String>>,
@@ -441,7 +443,7 @@ impl Mapped {
     /// Maps a dataset whose elements are contiguous and unfiltered in a file of this machine; None
     /// for others.
     #[staticmethod]
-    fn of_dataset(py: Python<'_>, dataset: &Dataset) -> PyResult<Option<Self>> {
+    fn map_dataset(py: Python<'_>, dataset: &Dataset) -> PyResult<Option<Self>> {
         let found = py.detach(|| view::map_contiguous(&dataset.0)).map_err(|e| to_python(py, &e))?;
         Ok(found.map(Self))
     }

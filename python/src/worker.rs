@@ -150,7 +150,7 @@ impl PythonRuntime {
         globals.set_item("__builtins__", &builtins)?;
         let code = match &compiled {
             None => builtins.getattr("compile")?.call1((&setup.source, "udf.py", "exec", 0, true))?,
-            Some(bytes) => code_of(py, bytes)?,
+            Some(bytes) => unmarshal(py, bytes)?,
         };
         builtins.getattr("exec")?.call1((code, &globals))?;
         if compiled.is_some() {
@@ -196,7 +196,7 @@ impl PythonRuntime {
 
 /// Loads the code object of a `.pyc` file, which only HDF5-UDF stored; its Python version must be
 /// this one.
-fn code_of<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+fn unmarshal<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     const HEADER: usize = 16;
     let magic: Vec<u8> = py.import("importlib.util")?.getattr("MAGIC_NUMBER")?.extract()?;
     if !bytes.starts_with(&magic) {

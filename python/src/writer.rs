@@ -86,7 +86,7 @@ pub(crate) fn options(keywords: Option<&Bound<'_, PyDict>>) -> PyResult<CreateOp
     options.user_block = given.user_block;
     options.guard = given.guard;
     if let Some(locking) = given.locking {
-        options.locking = crate::file::locking_of(&locking)?;
+        options.locking = crate::file::parse_locking(&locking)?;
     }
     Ok(options)
 }
@@ -303,7 +303,7 @@ impl Writer {
     #[pyo3(signature = (address, path=None))]
     fn object(&self, py: Python<'_>, address: u64, path: Option<&Bound<'_, PyString>>) -> PyResult<Node> {
         let _ = path;
-        let found = Node::id_of(address).or_else(|| self.file.object_at(address));
+        let found = Node::node_id(address).or_else(|| self.file.object_at(address));
         let id = found.ok_or_else(|| Error::invalid("no object is at this address"));
         id.and_then(|id| self.file.kind(id).map(|_| self.node(id))).map_err(|e| to_python(py, &e))
     }

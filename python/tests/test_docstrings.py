@@ -47,7 +47,7 @@ WITHOUT_EXAMPLE = {
     "hyperchunk.set_metadata_cache_bytes": "changes the cache of the whole process",
     "hyperchunk.hdf5_udf.main": "the command hdf5-udf",
     "hyperchunk.exceptions.also": "for the package's own errors",
-    "hyperchunk.exceptions.of_system": "for the package's own errors",
+    "hyperchunk.exceptions.from_errno": "for the package's own errors",
 }
 # Modules whose examples need a package that is not installed everywhere, are started by the worker, or have none.
 NOT_IMPORTED = frozenset(("hyperchunk._zygote", "hyperchunk._network", "hyperchunk._bands", "hyperchunk._command"))

@@ -113,7 +113,7 @@ pub unsafe extern "C" fn hc_get_numbers(
 ///
 /// # Safety
 /// `name` is a string.
-unsafe fn strings_of(object: i64, name: *const c_char) -> Result<Vec<Vec<u8>>> {
+unsafe fn read_strings(object: i64, name: *const c_char) -> Result<Vec<Vec<u8>>> {
     let object = Handle::to_read(object)?;
     // SAFETY: the caller's promise.
     let found = unsafe { attribute(&object, name) }?;
@@ -133,7 +133,7 @@ pub unsafe extern "C" fn hc_get_string(
 ) -> i64 {
     guard(|| {
         // SAFETY: the program's promise.
-        let found = unsafe { strings_of(object, name) }?;
+        let found = unsafe { read_strings(object, name) }?;
         let [text] = &found[..] else {
             let message = format!(
                 "cannot read the attribute: expected one string, got {}; use hc_get_strings",
@@ -158,7 +158,7 @@ pub unsafe extern "C" fn hc_get_strings(
 ) -> *mut *mut c_char {
     guard_with(std::ptr::null_mut(), || {
         // SAFETY: the program's promise.
-        let found = unsafe { strings_of(object, name) }?;
+        let found = unsafe { read_strings(object, name) }?;
         // SAFETY: the program's promise.
         unsafe { foreign::write_out(number, found.len()) };
         Ok(foreign::give_strings(&found))

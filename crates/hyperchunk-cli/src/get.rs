@@ -9,7 +9,7 @@ use clap::Args;
 use hyperchunk::npy::Element;
 use hyperchunk::output::{self, Kind, Output};
 use hyperchunk::pack::{Part, extract};
-use hyperchunk::slabs::{Steps, slabs_of};
+use hyperchunk::slabs::{Steps, split_into_slabs};
 use hyperchunk::{Dataset, Error};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -153,7 +153,7 @@ fn stream(
     let mut progress = Progress::new(total);
     let mut buffer = Vec::new();
     let bytes = memory.max(1);
-    for slab in slabs_of(dataset, axes, bytes) {
+    for slab in split_into_slabs(dataset, axes, bytes) {
         let bytes = slab.count(dataset.dims())?.saturating_mul(element.datatype.size);
         let bytes = usize::try_from(bytes).map_err(|_| Error::limit("larger than the address space"))?;
         buffer.resize(bytes, 0);

@@ -147,11 +147,11 @@ impl SourceOptions {
                 (opened, _) => (opened?, ""),
             },
         };
-        Self::object_of(&file, path)
+        Self::find_object(&file, path)
     }
 
     /// Returns the object at a path of a file.
-    pub(crate) fn object_of(file: &File, path: &str) -> Result<Target, Error> {
+    pub(crate) fn find_object(file: &File, path: &str) -> Result<Target, Error> {
         let path = format!("/{}", path.trim_matches('/')).into_bytes();
         let object = file.root()?.named("/").group()?.get(&path).map_err(|error| match error.kind() {
             ErrorKind::NotFound => error.advise("`hyperchunk ls -r FILE` lists what there is"),

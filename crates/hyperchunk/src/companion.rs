@@ -82,7 +82,7 @@ impl Trust {
     /// Creates the rules for companions of the file at a path. If the file does not exist, its folder of
     /// logs stands for it.
     #[must_use]
-    pub fn of_path(path: &Path) -> Self {
+    pub fn for_path(path: &Path) -> Self {
         let metadata = std::fs::metadata(path);
         let metadata = metadata.or_else(|_| std::fs::symlink_metadata(crate::storage::store_folder(path)));
         Self::new(metadata.ok().as_ref(), path)
@@ -91,7 +91,7 @@ impl Trust {
     /// Creates the rules for companions to be written beside the file at a path, which need not exist yet:
     /// an existing folder is trusted only if it belongs to the writer or to the file's owner.
     #[must_use]
-    pub fn of_writer(path: &Path) -> Self {
+    pub fn for_writer(path: &Path) -> Self {
         Self::new(std::fs::metadata(path).ok().as_ref(), path)
     }
 
@@ -102,7 +102,7 @@ impl Trust {
 
     /// Creates the rules for a cache: only the reader's files and root's.
     #[must_use]
-    pub fn of_reader() -> Self {
+    pub fn for_reader() -> Self {
         Self::default()
     }
 
@@ -163,7 +163,7 @@ impl Trust {
     /// As [`Trust::open`].
     pub fn folder_of_owner(&self, path: &Path) -> Result<bool> {
         let found = self.look(path)?;
-        found.map_or(Ok(false), |found| self.check_owner_of(path, &found).map(|()| true))
+        found.map_or(Ok(false), |found| self.check_file_owner(path, &found).map(|()| true))
     }
 
     fn look(&self, path: &Path) -> Result<Option<Metadata>> {
@@ -218,7 +218,7 @@ impl Trust {
     /// As [`Trust::open`].
     pub fn cache(path: &Path) -> Result<bool> {
         match std::fs::metadata(path) {
-            Ok(metadata) if metadata.is_dir() => Self::of_reader().check(path, &metadata).map(|()| true),
+            Ok(metadata) if metadata.is_dir() => Self::for_reader().check(path, &metadata).map(|()| true),
             _ => Ok(false),
         }
     }
@@ -241,7 +241,7 @@ impl Trust {
     ///
     /// # Errors
     /// As [`Trust::check`].
-    pub fn check_owner_of(&self, path: &Path, metadata: &Metadata) -> Result<()> {
+    pub fn check_file_owner(&self, path: &Path, metadata: &Metadata) -> Result<()> {
         self.check_owner(path, Permissions::of(metadata))
     }
 
@@ -302,7 +302,7 @@ pub fn tighten_file(companion: &File, path: &Path) {
     if let Ok(metadata) = companion.metadata() {
         use std::os::unix::fs::PermissionsExt as _;
         let found = Permissions::of(&metadata);
-        let mode = found.mode & !(0o022 & !Trust::of_writer(path).may_write(found.group));
+        let mode = found.mode & !(0o022 & !Trust::for_writer(path).may_write(found.group));
         if found.user == reader() && mode != found.mode {
             // If this fails, the companion's users are warned.
             drop(companion.set_permissions(std::fs::Permissions::from_mode(mode & 0o7777)));
@@ -319,7 +319,7 @@ pub fn tighten_file(companion: &File, path: &Path) {
 pub fn open_of_store(path: &Path, name: &Path) -> Result<LocalFile> {
     let folder = crate::storage::store_folder(path);
     let depth = name.strip_prefix(&folder).map_or(1, |rest| rest.components().count());
-    let found = Trust::of_path(path).open(name, depth)?;
+    let found = Trust::for_path(path).open(name, depth)?;
     found.ok_or_else(|| {
         Error::new(ErrorKind::NotFound, "cannot open the file: there is none").file(name.display())
     })
@@ -332,7 +332,7 @@ pub fn open_of_store(path: &Path, name: &Path) -> Result<LocalFile> {
 pub(crate) fn check_of_store(path: &Path, name: &Path, file: &File) -> Result<()> {
     let depth =
         name.strip_prefix(crate::storage::store_folder(path)).map_or(1, |rest| rest.components().count());
-    let trust = Trust::of_path(path);
+    let trust = Trust::for_path(path);
     for folder in name.ancestors().skip(1).take(depth) {
         trust.folder(folder)?;
     }
@@ -505,7 +505,7 @@ mod tests {
     fn what_others_could_have_made_does_not_count() {
         let folder = Folder::new("kinds");
         let file = folder.make("a.h5", 0o644);
-        let trust = Trust::of_path(&file);
+        let trust = Trust::for_path(&file);
         check(&trust, &folder.make("good", 0o644), 0, Ok(true));
         check(&trust, &folder.0.join("none"), 0, Ok(false));
         check(&trust, &folder.0.join("none/x"), 1, Ok(false));
@@ -536,10 +536,10 @@ mod tests {
     fn who_may_write_to_the_file_may_write_to_what_lies_beside_it() {
         let folder = Folder::new("group");
         let file = folder.make("a.h5", 0o664);
-        check(&Trust::of_path(&file), &folder.make("group", 0o664), 0, Ok(true));
-        check(&Trust::of_path(&file), &folder.make("everybody", 0o666), 0, Err("permissions 666"));
+        check(&Trust::for_path(&file), &folder.make("group", 0o664), 0, Ok(true));
+        check(&Trust::for_path(&file), &folder.make("everybody", 0o666), 0, Err("permissions 666"));
         chmod(&file, 0o666);
-        check(&Trust::of_path(&file), &folder.0.join("everybody"), 0, Ok(true));
+        check(&Trust::for_path(&file), &folder.0.join("everybody"), 0, Ok(true));
     }
 
     #[test]

@@ -43,12 +43,12 @@ pub fn dataset(dataset: &Dataset, max_bytes: u64) -> Result<Digest> {
     if size.is_none_or(|size| size > max_bytes) {
         return Err(dataset.name(Error::limit(format!("more than {max_bytes} bytes of data"))));
     }
-    digest_of(dataset, None)
+    digest_dataset(dataset, None)
 }
 
 /// Computes the digest of a dataset of any size; `follow` describes the targets of references.
 pub fn dataset_following(dataset: &Dataset, follow: &Follow<'_>) -> Result<Digest> {
-    digest_of(dataset, Some(follow))
+    digest_dataset(dataset, Some(follow))
 }
 
 /// Computes the digest of some selections' elements, one selection after the other, as
@@ -102,7 +102,7 @@ pub fn element_following(dataset: &Dataset, bytes: &[u8], follow: &Follow<'_>) -
     Ok(hasher.sums.finalize())
 }
 
-fn digest_of(dataset: &Dataset, follow: Option<&Follow<'_>>) -> Result<Digest> {
+fn digest_dataset(dataset: &Dataset, follow: Option<&Follow<'_>>) -> Result<Digest> {
     if *dataset.dataspace() == Dataspace::Null {
         return Ok(null());
     }
@@ -124,15 +124,15 @@ fn digest_of(dataset: &Dataset, follow: Option<&Follow<'_>>) -> Result<Digest> {
 /// # Errors
 /// If a part of it in the global heap cannot be read.
 pub fn attribute(file: &File, attribute: &Attribute) -> Result<Digest> {
-    attribute_of(file, attribute, None)
+    digest_attribute(file, attribute, None)
 }
 
 /// Computes the digest as [`attribute`] does; `follow` describes the targets of references.
 pub fn attribute_following(file: &File, attribute: &Attribute, follow: &Follow<'_>) -> Result<Digest> {
-    attribute_of(file, attribute, Some(follow))
+    digest_attribute(file, attribute, Some(follow))
 }
 
-fn attribute_of(file: &File, attribute: &Attribute, follow: Option<&Follow<'_>>) -> Result<Digest> {
+fn digest_attribute(file: &File, attribute: &Attribute, follow: Option<&Follow<'_>>) -> Result<Digest> {
     if attribute.dataspace == Dataspace::Null {
         return Ok(null());
     }

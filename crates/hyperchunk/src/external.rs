@@ -98,7 +98,12 @@ impl ExternalFiles {
                 // An epoch is opened by the name of its store.
                 Some(file) if from.options().epoch.is_none() => {
                     let waiting = crate::write::settle_to_read(path)?;
-                    File::of_local(LocalFile::opened(file, path), path, from.options(), waiting.as_ref())
+                    File::from_local_file(
+                        LocalFile::opened(file, path),
+                        path,
+                        from.options(),
+                        waiting.as_ref(),
+                    )
                 }
                 _ => File::open(path, from.options()),
             }),

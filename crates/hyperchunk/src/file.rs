@@ -140,12 +140,12 @@ impl File {
         if let Some(epoch) = options.epoch {
             // The skeleton may be of another epoch, or gone.
             let here: Arc<dyn Source> = Arc::new(Memory::new(Vec::new()));
-            return Self::of_epoch(&here, path, epoch, options);
+            return Self::open_epoch_from(&here, path, epoch, options);
         }
         let waiting = crate::write::settle_to_read(path)?;
         let mut attempt = 1;
         loop {
-            let opened = Self::of_local(LocalFile::open(path), path, options, waiting.as_ref());
+            let opened = Self::from_local_file(LocalFile::open(path), path, options, waiting.as_ref());
             // A SWMR writer may close the file between the look at its size and the one at its marks.
             let closing = options.swmr
                 && match &opened {
@@ -161,7 +161,7 @@ impl File {
     }
 
     /// Opens a local file that was opened by `path`, or by what it leads to; as it is after a commit that waits.
-    pub(crate) fn of_local(
+    pub(crate) fn from_local_file(
         opened: Result<LocalFile>,
         path: &Path,
         options: &OpenOptions,
@@ -203,7 +203,7 @@ impl File {
                 let (source, options) = index::open_url(name, options)?;
                 let path: PathBuf = shown;
                 if let Some(epoch) = options.epoch {
-                    return Self::of_epoch(&source, &path, epoch, &options);
+                    return Self::open_epoch_from(&source, &path, epoch, &options);
                 }
                 Self::from_source(source, Some(path), &options)
             }
@@ -237,7 +237,12 @@ impl File {
         Self::open(path, &OpenOptions { epoch: Some(epoch), ..OpenOptions::default() })
     }
 
-    fn of_epoch(source: &Arc<dyn Source>, path: &Path, epoch: u64, options: &OpenOptions) -> Result<Self> {
+    fn open_epoch_from(
+        source: &Arc<dyn Source>,
+        path: &Path,
+        epoch: u64,
+        options: &OpenOptions,
+    ) -> Result<Self> {
         let home = FileLocation { path: Some(path), source, external: options.external };
         let storage = storage::storage().ok_or_else(storage::unregistered);
         let opened = storage.and_then(|storage| storage.open_epoch(&home, epoch));

@@ -98,7 +98,7 @@ pub fn describe(datatype: &Datatype, depth: u32) -> Result<(Datatype, String)> {
             let fits = [(2, 5, 10), (4, 8, 23), (8, 11, 52)].into_iter().find(|(_, exponent, mantissa)| {
                 float.exponent_bits <= *exponent && float.mantissa_bits <= *mantissa
             });
-            let order = order_of(float.order);
+            let order = big_or_little(float.order);
             let memory = Datatype::ieee(fits.map_or(8, |(size, ..)| size), order);
             let descr = format!("'{}f{}'", sign(order), memory.size);
             Ok((memory, descr))
@@ -147,12 +147,12 @@ fn number(size: u64, order: ByteOrder, kind: char) -> Result<(Datatype, String)>
     let size = size.ok_or_else(|| {
         Error::unsupported("NumPy's plain arrays cannot hold integers of more than 64 bits")
     })?;
-    let order = order_of(order);
+    let order = big_or_little(order);
     let sign = if size == 1 { '|' } else { sign(order) };
     Ok((Datatype::integer(size, kind == 'i', order), format!("'{sign}{kind}{size}'")))
 }
 
-fn order_of(order: ByteOrder) -> ByteOrder {
+fn big_or_little(order: ByteOrder) -> ByteOrder {
     if order == ByteOrder::Big { ByteOrder::Big } else { ByteOrder::Little }
 }
 

@@ -13,7 +13,7 @@ pub fn slabs(dataset: &Dataset, bytes: u64) -> impl Iterator<Item = Selection> +
         _ => dataset.dims().to_vec(),
     };
     let axes = dims.iter().map(|extent| Steps { start: 0, step: 1, count: *extent }).collect();
-    slabs_of(dataset, axes, bytes)
+    split_into_slabs(dataset, axes, bytes)
 }
 
 /// Every `step`th index from `start` on, `count` of them.
@@ -28,12 +28,16 @@ pub struct Steps {
 }
 
 /// Divides a part of the dataset, given by the indices of each axis, as [`slabs`] does.
-pub fn slabs_of(dataset: &Dataset, axes: Vec<Steps>, bytes: u64) -> impl Iterator<Item = Selection> + use<> {
+pub fn split_into_slabs(
+    dataset: &Dataset,
+    axes: Vec<Steps>,
+    bytes: u64,
+) -> impl Iterator<Item = Selection> + use<> {
     let chunk = dataset.chunked().map_or_else(|| vec![1; axes.len()], |chunked| chunked.dims.clone());
     cut(axes, &chunk, (bytes / dataset.datatype().size.max(1)).max(1))
 }
 
-/// Divides as [`slabs_of`] does, into slabs of at most `budget` elements.
+/// Divides as [`split_into_slabs`] does, into slabs of at most `budget` elements.
 fn cut(axes: Vec<Steps>, chunk: &[u64], budget: u64) -> impl Iterator<Item = Selection> + use<> {
     let empty = axes.iter().any(|axis| axis.count == 0);
     // The first axis of which a whole step fits: the axes before it are traversed one by one, the ones

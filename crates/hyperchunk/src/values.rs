@@ -155,7 +155,7 @@ impl Object {
     /// ```
     pub fn attribute_values<T: Number>(&self, name: impl AsRef<[u8]>) -> Result<Option<Vec<T>>> {
         let Some(found) = self.attribute(name.as_ref())? else { return Ok(None) };
-        numbers_of(&found).map(Some).map_err(|error| self.name(error))
+        read_numbers(&found).map(Some).map_err(|error| self.name(error))
     }
 
     /// Reads an attribute as strings; `None` if it does not exist.
@@ -179,7 +179,7 @@ impl Object {
     }
 }
 
-fn numbers_of<T: Number>(attribute: &Attribute) -> Result<Vec<T>> {
+fn read_numbers<T: Number>(attribute: &Attribute) -> Result<Vec<T>> {
     let too_many = || Error::limit("an attribute larger than memory");
     let count = attribute.dataspace.elements().and_then(|count| usize::try_from(count).ok());
     let count = count.ok_or_else(too_many)?;

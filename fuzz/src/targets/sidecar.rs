@@ -68,7 +68,7 @@ pub fn read(data: &[u8]) -> Option<Summary> {
         drop(index.chunks(offset, &[2, 3], u64::MAX));
     }
     let file = open(file, IndexOption::Given(Arc::new(index))).ok()?;
-    Some(whole::of_file(&file, Bounds { dataset: 1 << 20, total: 16 << 20 }))
+    Some(whole::summarize_file(&file, Bounds { dataset: 1 << 20, total: 16 << 20 }))
 }
 
 /// Makes length and digest right.

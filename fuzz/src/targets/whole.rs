@@ -66,7 +66,7 @@ pub struct Bounds {
 
 /// Reads all of an open file.
 #[must_use]
-pub fn of_file(file: &File, bounds: Bounds) -> Summary {
+pub fn summarize_file(file: &File, bounds: Bounds) -> Summary {
     let mut summary = Summary::default();
     walk(file, bounds, &mut summary);
     summary

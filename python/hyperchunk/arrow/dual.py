@@ -109,9 +109,9 @@ class DualFile(WritableFile):
     def _start(self, columns: ColumnsLike) -> None:
         if isinstance(columns, Mapping):
             described = [(str(name), *_column_type(name, array)) for name, array in columns.items()]
-            dual = _core.DualWriter.of_columns(self._path, described, *self._placement, **self._options)
+            dual = _core.DualWriter.from_columns(self._path, described, *self._placement, **self._options)
         else:
-            dual = _core.DualWriter.of_stream(self._path, _empty(columns), *self._placement, **self._options)
+            dual = _core.DualWriter.from_stream(self._path, _empty(columns), *self._placement, **self._options)
         self._attach(dual)
 
     def _attach(self, dual: _core.DualWriter) -> None:
@@ -144,7 +144,7 @@ class DualFile(WritableFile):
         stream = _stream(rows)
         if self._dual is None:
             self._opened.need_open()  # type: ignore[attr-defined]
-            self._attach(_core.DualWriter.of_stream(self._path, stream, *self._placement, **self._options))
+            self._attach(_core.DualWriter.from_stream(self._path, stream, *self._placement, **self._options))
         known = getattr(rows, "num_rows", None)
         if known is None and isinstance(rows, Sized):
             known = len(rows)
@@ -262,14 +262,14 @@ def _stream(rows: object) -> _core.ArrowStream:
     if hasattr(rows, "__arrow_c_stream__"):
         return _core.ArrowStream(rows.__arrow_c_stream__())
     if hasattr(rows, "__arrow_c_array__"):
-        return _core.ArrowStream.of_array(*rows.__arrow_c_array__())
+        return _core.ArrowStream.from_array(*rows.__arrow_c_array__())
     raise TypeError(f"a table, batches or a mapping of arrays is needed, not {type(rows).__name__}")
 
 
 def _empty(columns: object) -> _core.ArrowStream:
     """Returns an empty stream with the columns of an Arrow object or mapping."""
     if hasattr(columns, "__arrow_c_schema__"):
-        return _core.ArrowStream.of_schema(columns.__arrow_c_schema__())
+        return _core.ArrowStream.from_schema(columns.__arrow_c_schema__())
     if hasattr(columns, "schema"):
         return _empty(columns.schema)
     return _stream(columns)

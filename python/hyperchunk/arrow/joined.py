@@ -153,7 +153,7 @@ class JoinedTable:
         source = self._source
         object = source.collection.file(number)[source.path]._object
         assert isinstance(object, _core.Object)
-        table = _core.Table.of_object(object, source.columns, None, self._looks, False, self._batch_rows)
+        table = _core.Table.from_object(object, source.columns, None, self._looks, False, self._batch_rows)
         return table if self._columns is None else table.select(self._columns)
 
     @property

@@ -140,9 +140,9 @@ class Table:
 
     def _repr_html_(self) -> str:
         """Returns the table for a notebook."""
-        from hyperchunk.notebook_parts import of_table
+        from hyperchunk.notebook_parts import render_table
 
-        return of_table(self)
+        return render_table(self)
 
     # --- Parts ---
 
@@ -325,6 +325,7 @@ def as_table(
     given = {name: str(value) for name, value in conversion.items() if value is not None}
     words = [f"{name}={value}" for name, value in given.items()]
     table = Table(
-        _core.Table.of_object(core, None if columns is None else list(columns), None, words, mapped, batch_rows), given
+        _core.Table.from_object(core, None if columns is None else list(columns), None, words, mapped, batch_rows),
+        given,
     )
     return table if rows is None else table[bounded(rows, table.num_rows)]

@@ -10,7 +10,7 @@ import numpy as np
 from hyperchunk._printable import printable
 from hyperchunk.exceptions import CorruptError, UnsupportedError
 from hyperchunk.frames import attributes
-from hyperchunk.frames.model import Field, Source, Unique, Values, texts_of
+from hyperchunk.frames.model import Field, Source, Unique, Values, decode_texts
 from hyperchunk.frames.sparse import Sparse
 from hyperchunk.typing import Array
 
@@ -113,10 +113,10 @@ class _Column:
             if self.kind == "nullable-boolean":
                 data = data.astype(bool)
             return Values(data, "nullable", mask=mask)
-        return values_of(data)
+        return read_values(data)
 
 
-def values_of(data: Array) -> Values:
+def read_values(data: Array) -> Values:
     """Returns an array as values: texts become `str`."""
     if data.dtype.kind in "SO" and data.ndim == 1:
         return Values(_texts(data), "text")
@@ -125,11 +125,11 @@ def values_of(data: Array) -> Values:
 
 def whole(dataset: Dataset) -> Values:
     """Returns all values of a dataset."""
-    return values_of(np.asarray(dataset[()]))
+    return read_values(np.asarray(dataset[()]))
 
 
 def _texts(data: Array) -> Array:
-    return texts_of(data, "utf-8", "surrogateescape")
+    return decode_texts(data, "utf-8", "surrogateescape")
 
 
 def _dataset(group: Group, name: str) -> Dataset:
@@ -146,7 +146,7 @@ def read(found: HLObject) -> Any:
     :class:`hyperchunk.Dataset`, sparse ones as :class:`hyperchunk.frames.sparse.Sparse`, mappings as dictionaries.
     """
     from hyperchunk.dataset import Dataset
-    from hyperchunk.frames.reading import frame_of
+    from hyperchunk.frames.reading import read_frame
     from hyperchunk.group import Group
 
     kind = attributes.text(found, "encoding-type") or ""
@@ -154,9 +154,9 @@ def read(found: HLObject) -> Any:
         return _scalar(found, kind)
     assert isinstance(found, Group)
     if kind == "dataframe":
-        return frame_of(FrameSource(found), None, None)
+        return read_frame(FrameSource(found), None, None)
     if kind in ("csr_matrix", "csc_matrix"):
-        return Sparse.of_group(found, kind[:3])
+        return Sparse.from_group(found, kind[:3])
     if kind == "categorical" or kind in _NULLABLE:
         column = _Column(found.parent, (found.name or "").rpartition("/")[2])
         return _array(column.read(0, column.count))

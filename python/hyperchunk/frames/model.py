@@ -144,7 +144,7 @@ class Unique:
         return found
 
 
-def texts_of(stored: Array, encoding: str = "utf-8", errors: str = "strict") -> Array:
+def decode_texts(stored: Array, encoding: str = "utf-8", errors: str = "strict") -> Array:
     """Returns an object array of texts for an array of fixed-length or variable-length strings."""
     flat = stored.ravel()
     if flat.dtype.kind == "S" and len(flat):

@@ -10,7 +10,7 @@ import numpy as np
 from hyperchunk._printable import printable
 from hyperchunk.exceptions import CorruptError
 from hyperchunk.frames import attributes
-from hyperchunk.frames.model import Field, Source, Unique, Values, texts_of
+from hyperchunk.frames.model import Field, Source, Unique, Values, decode_texts
 from hyperchunk.references import Reference
 from hyperchunk.typing import Array
 
@@ -38,7 +38,7 @@ class _Column:
         elements = self.values.attrs.get("elements")
         if isinstance(elements, Reference) and elements:
             texts = group.file.dataset(elements)
-            self.elements = Values(texts_of(np.asarray(texts[()])), "text")
+            self.elements = Values(decode_texts(np.asarray(texts[()])), "text")
         outermost = self.indexes[-1] if self.indexes else self.values
         if not outermost.shape:
             raise CorruptError(f"expected a column with rows ({attributes.where(outermost)})")
@@ -73,7 +73,7 @@ class _Column:
         if data.dtype.kind == "O" and len(data) and isinstance(data.flat[0], Reference):
             return Values(self._names(data), "text")
         if data.dtype.kind in "SO" and data.ndim == 1:
-            return Values(texts_of(data, "utf-8", "surrogateescape"), "text")
+            return Values(decode_texts(data, "utf-8", "surrogateescape"), "text")
         names = getattr(data.dtype, "metadata", None) or {}
         if data.dtype.kind == "i" and "enum" in names and set(names["enum"]) == {"FALSE", "TRUE"}:
             return Values(data.astype(bool))
@@ -128,7 +128,7 @@ def _dataset(group: Group, name: str) -> Dataset:
 def read(found: HLObject) -> Any:
     """Returns an object of NWB: of a group a dictionary of its members, tables as frames; of a dataset its values."""
     from hyperchunk.dataset import Dataset
-    from hyperchunk.frames.reading import frame_of
+    from hyperchunk.frames.reading import read_frame
     from hyperchunk.group import Group
 
     if isinstance(found, Dataset):
@@ -138,7 +138,7 @@ def read(found: HLObject) -> Any:
     made: dict[str, Any] = {}
     for name, member in found.items():
         if isinstance(member, Group) and "colnames" in member.attrs:
-            made[name] = frame_of(TableSource(member), None, None)
+            made[name] = read_frame(TableSource(member), None, None)
         else:
             made[name] = member
     return made

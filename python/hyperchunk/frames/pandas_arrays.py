@@ -13,7 +13,7 @@ import numpy as np
 from hyperchunk._printable import printable
 from hyperchunk.exceptions import CorruptError, HyperchunkError, UnsupportedError
 from hyperchunk.frames import attributes
-from hyperchunk.frames.model import Values, texts_of
+from hyperchunk.frames.model import Values, decode_texts
 from hyperchunk.frames.pickles import loads
 from hyperchunk.frames.stored import stored_plan
 from hyperchunk.typing import Array
@@ -77,7 +77,7 @@ def times(data: Array, kind: str) -> Array:
 def decoded(data: Array, coding: Coding, missing: str | None) -> Array:
     """Returns texts, None where one is `missing`."""
     if data.dtype.kind != "S" or coding.encoding.upper() in ("UTF-8", "UTF8", "ASCII"):
-        found = texts_of(data, "utf-8", coding.errors)
+        found = decode_texts(data, "utf-8", coding.errors)
     else:
         flat = [value.decode(coding.encoding, coding.errors) for value in data.ravel().tolist()]
         found = np.empty(len(flat), "O")

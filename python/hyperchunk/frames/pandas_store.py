@@ -65,7 +65,7 @@ def index_names(levels: Sequence[Any], unique: Unique) -> list[str]:
     return found
 
 
-def fields_of(levels: Sequence[tuple[Any, Any]], labels: Sequence[Any]) -> list[Field]:
+def make_fields(levels: Sequence[tuple[Any, Any]], labels: Sequence[Any]) -> list[Field]:
     """Returns the fields of an index and of columns: pairs of name and offset, and labels."""
     unique = Unique()
     columns = [(unique.name(label, "None"), label) for label in labels]
@@ -74,7 +74,7 @@ def fields_of(levels: Sequence[tuple[Any, Any]], labels: Sequence[Any]) -> list[
     return [*index, *(Field(name, label) for name, label in columns)]
 
 
-def labels_of(levels: Sequence[Values]) -> list[Any]:
+def level_labels(levels: Sequence[Values]) -> list[Any]:
     """Returns the labels of columns as Python values: tuples if there are several levels."""
     parts = []
     for values in levels:
@@ -153,7 +153,7 @@ class FixedFrame(_Fixed):
             raise CorruptError(f"expected levels of {self.num_rows} rows, got others ({attributes.where(group)})")
         columns = levels_of_index(group, "axis0", self.coding)
         values = [level.read(0, level.rows) for level in columns]
-        labels = labels_of(values)
+        labels = level_labels(values)
         self.axis = Axis(
             tuple(values),
             tuple(level.name for level in columns),
@@ -171,13 +171,13 @@ class FixedFrame(_Fixed):
             raise CorruptError(
                 f"expected the column {printable(str(error))} in a block, got none ({attributes.where(group)})"
             ) from None
-        self.fields = fields_of([(level.name, level.freq) for level in self.levels], labels)
+        self.fields = make_fields([(level.name, level.freq) for level in self.levels], labels)
         chunked = [block.dataset.chunks for block, _ in self.places]
         self.chunk_rows = max((chunks[0] for chunks in chunked if chunks), default=1)
 
     def _add_block(self, number: int, places: dict[Any, tuple[Stored, int]]) -> None:
         items = levels_of_index(self.group, f"block{number}_items", self.coding)
-        names = labels_of([level.read(0, level.rows) for level in items])
+        names = level_labels([level.read(0, level.rows) for level in items])
         block = Stored(member(self.group, f"block{number}_values"), self.num_rows)
         shape = block.shape
         width = shape[1] if len(shape) > 1 else 1
@@ -205,7 +205,7 @@ class FixedSeries(_Fixed):
             raise CorruptError(f"expected an index of {self.num_rows} rows, got another ({attributes.where(group)})")
         self.places = [(block, 0)]
         label = "values" if self.series_name is None else self.series_name
-        self.fields = fields_of([(level.name, level.freq) for level in self.levels], [label])
+        self.fields = make_fields([(level.name, level.freq) for level in self.levels], [label])
         self.chunk_rows = block.dataset.chunks[0] if block.dataset.chunks else 1
 
 
@@ -265,7 +265,7 @@ class TableSource(Source):
             parts = [(index.get("index_name"), None if self.period else freq)]
         labels = [label for label, _ in columns]
         self.places += [place for _, place in columns]
-        self.fields = fields_of(parts, labels)
+        self.fields = make_fields(parts, labels)
         described = self.info.get(1, {})
         names = described.get("names") or [None]
         if described.get("type") == "MultiIndex" and labels and not self.is_series:
@@ -313,7 +313,7 @@ class TableSource(Source):
             stored = stored[:, 0]
         info = self.info.get(name, {})
         kind = self._kind()
-        categories = self._categories_of(name)
+        categories = self._read_categories(name)
         if categories is not None or attributes.pytables(self.table, f"{name}_meta", None) == "category":
             return _category(stored, categories, bool(info.get("ordered")))
         if self.period is not None and kind == "integer":
@@ -335,7 +335,7 @@ class TableSource(Source):
         if dtype == "date":
             return index_values(stored, "date", self.coding, None, None)
         if attributes.pytables(self.table, f"{name}_meta", None) == "category":
-            return _category(stored, self._categories_of(name), bool(info.get("ordered")))
+            return _category(stored, self._read_categories(name), bool(info.get("ordered")))
         if dtype.startswith(("bytes", "string")) or stored.dtype.kind == "S":
             meta = attributes.pytables(self.table, f"{label}_meta", None)
             text = decoded(stored, self.coding, self._missing(name))
@@ -352,7 +352,7 @@ class TableSource(Source):
             found = "nan" if self.nan_rep is None else self.nan_rep
         return None if found is None else str(found)
 
-    def _categories_of(self, name: str) -> Values | None:
+    def _read_categories(self, name: str) -> Values | None:
         """Returns the categories of a column, which are a series of their own, or None."""
         if name not in self._categories:
             from hyperchunk.group import Group

@@ -68,10 +68,10 @@ class TableSource(Source):
         return found
 
     def _values(self, stored: Array, number: int) -> Values:
-        return values_of(stored, self._descriptions[number])
+        return decode_values(stored, self._descriptions[number])
 
 
-def values_of(stored: Array, description: tuple[Any, ...]) -> Values:
+def decode_values(stored: Array, description: tuple[Any, ...]) -> Values:
     """Returns values by the type that they are stored as: truth values, times in seconds, names of enumerations."""
     element = description
     while element[0] == "array":
@@ -127,7 +127,7 @@ def read(found: HLObject) -> Any:
     description = found._data.datatype.description
     plan = stored_plan(description)
     if plan is not None:
-        return values_of(np.asarray(found._read((Ellipsis,), plan)), description).data
+        return decode_values(np.asarray(found._read((Ellipsis,), plan)), description).data
     stored = found[()]
     if is_bits(found):
         return np.asarray(stored).astype(bool)

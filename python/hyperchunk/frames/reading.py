@@ -40,9 +40,9 @@ def read(
             "cannot recognise the program that wrote the object: expected the attributes of pandas, PyTables, AnnData, "
             f"MATLAB, NWB, NeXus or Keras; read it with [...] or table() ({attributes.where(found)})"
         )
-    source = source_of(found, kind)
+    source = find_source(found, kind)
     if source is not None:
-        return frame_of(source, columns, rows, where, half)
+        return read_frame(source, columns, rows, where, half)
     if any(given is not None for given in (columns, rows, where, half)):
         raise InvalidError(
             f"columns, rows and where are for frames, and this object is not one ({attributes.where(found)})"
@@ -51,7 +51,7 @@ def read(
         return _value(found, kind)
 
 
-def frame_of(
+def read_frame(
     source: Source,
     columns: Sequence[str] | None,
     rows: Rows | None,
@@ -73,7 +73,7 @@ def frame_of(
     return made if columns is None else made.select_with_index(columns)
 
 
-def source_of(found: HLObject, kind: str) -> Source | None:
+def find_source(found: HLObject, kind: str) -> Source | None:
     """Returns the columns of an object that is a frame, or None for others."""
     where = attributes.where(found)
     with consistent(where):
@@ -139,7 +139,7 @@ def _value(found: HLObject, kind: str) -> Any:
     )
 
 
-def table_of(
+def read_table(
     group: Group, columns: Sequence[str] | None, rows: Rows | None, half: str | None, batch_rows: int | None
 ) -> Frame | None:
     """Returns the frame of a group that is one of pandas, AnnData or NWB, for :meth:`hyperchunk.Group.table`; None of
@@ -148,7 +148,7 @@ def table_of(
     names = {"pandas_type", "encoding-type", "colnames"} & set(group.attrs)
     if not names or not isinstance(group._object, _core.Object) or "h5.table" in group.attrs:
         return None
-    source = source_of(group, kind_of(group) or "")
+    source = find_source(group, kind_of(group) or "")
     if source is None:
         return None
     if importlib.util.find_spec("pyarrow") is None:
@@ -156,7 +156,7 @@ def table_of(
             "frames of other programs need pyarrow: pip install pyarrow, or table(frames=False) for the stored columns",
             name="pyarrow",
         )
-    made = frame_of(source, None, rows, half=half)
+    made = read_frame(source, None, rows, half=half)
     if columns is not None:
         if isinstance(columns, str):
             raise TypeError("columns is a list of names")

@@ -34,7 +34,7 @@ class Sparse:
         self._data, self._indices, self._pointers = data, indices, pointers
 
     @staticmethod
-    def of_group(group: Group, layout: str) -> Sparse:
+    def from_group(group: Group, layout: str) -> Sparse:
         """Returns the matrix of a group with `data`, `indices` and `indptr`."""
         from hyperchunk.dataset import Dataset
 

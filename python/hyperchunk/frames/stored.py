@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hyperchunk.dtypes import dtype_of
+from hyperchunk.dtypes import to_dtype
 from hyperchunk.exceptions import UnsupportedError
 from hyperchunk.typing import Array, Dtype
 from hyperchunk.values import Part, Plan
@@ -73,7 +73,7 @@ def _stored_dtype(description: tuple[Any, ...]) -> Dtype:
                     "itemsize": description[1],
                 }
             )
-    return dtype_of(description)
+    return to_dtype(description)
 
 
 def is_complex(description: tuple[Any, ...]) -> bool:

@@ -249,7 +249,7 @@ def _remove(folder: str) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def of_native(native: File) -> Handle:
+def wrap_native(native: File) -> Handle:
     """Returns a handle of one of Hyperchunk's open files."""
     opened = native._opened
     known = _foreign.get(id(opened))

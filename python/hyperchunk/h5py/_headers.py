@@ -75,7 +75,7 @@ def of(oid: Any) -> Header:
     session = oid._handle.session
     if session.writes:
         return _of_written(oid)
-    with _bytes_of(session) as read:
+    with _byte_readers(session) as read:
         return _parse(read, hc._object.address, f"{hc.name}, file {session.name}")
 
 
@@ -87,7 +87,7 @@ def superblock(session: Any) -> Superblock:
     """
     if session.writes and not session.edits:
         return Superblock(2 if session.native.libver[0] in ("earliest", "v108") else 3)
-    with _bytes_of(session) as read:
+    with _byte_readers(session) as read:
         start = read(0, 48)
         version = start[8] if start[:8] == b"\x89HDF\r\n\x1a\n" and len(start) == 48 else None
         if version is None:
@@ -101,7 +101,7 @@ def superblock(session: Any) -> Superblock:
 
 
 @contextmanager
-def _bytes_of(session: Any) -> Iterator[Callable[[int, int], bytes]]:
+def _byte_readers(session: Any) -> Iterator[Callable[[int, int], bytes]]:
     """Yields a function that reads bytes of a local file or a file-like object, at an address."""
     # `_core` counts from the first byte of a file that it writes.
     base = session.native.userblock_size if session.writes else session.opened.need().base
@@ -265,7 +265,7 @@ def place(oid: Any) -> int | None:
         with File(session.opened.filename, locking=False) as committed:
             from hyperchunk.h5py import _files
 
-            return _place(_files.of_native(committed).session, committed[hc.name])
+            return _place(_files.wrap_native(committed).session, committed[hc.name])
     if hc.shape is None:
         return None
     if session.writes:
@@ -274,7 +274,7 @@ def place(oid: Any) -> int | None:
 
 
 def _place(session: Any, hc: Any) -> int | None:
-    with _bytes_of(session) as read:
+    with _byte_readers(session) as read:
         found = _parse(read, hc._object.address, f"{hc.name}, file {session.name}").data
     base: int = hc._opened.need().base
     return None if found is None else found + base

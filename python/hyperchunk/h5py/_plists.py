@@ -33,7 +33,7 @@ def _common(plist: h5p.PropOCID, oid: Any, header: _headers.Header | None) -> No
         plist.set_attr_phase_change(*header.phases)
 
 
-def of_group(oid: Any) -> h5p.PropGCID:
+def group_plist(oid: Any) -> h5p.PropGCID:
     """Returns the creation properties of a group."""
     header = _header(oid)
     plist = h5p.PropGCID()
@@ -43,7 +43,7 @@ def of_group(oid: Any) -> h5p.PropGCID:
     return plist
 
 
-def of_dataset(oid: Any) -> h5p.PropDCID:
+def dataset_plist(oid: Any) -> h5p.PropDCID:
     """Returns the creation properties of a dataset."""
     hc, header = oid._hc, _header(oid)
     data = hc._data
@@ -83,7 +83,7 @@ def create_dataset(
 ) -> WritableDataset:
     """Creates a dataset from a datatype, a dataspace and properties."""
     plist = h5p.PropDCID() if dcpl is None else dcpl
-    shown = dtypes.dtype_of(description)
+    shown = dtypes.to_dtype(description)
     committed = tid._found._object if tid.committed() and tid._found._opened is hc._opened else None
     parent, last = hc._place(name)
     if plist.get_virtual_count():
@@ -98,7 +98,7 @@ def create_dataset(
             fill=creation.fill(hc._writing.writer, description, shown, plist._values.get("fill")),
         )
         return WritableDataset(hc._opened, made, hc._made(name))
-    options = options_of(plist)
+    options = creation_options(plist)
     if space._dims is not None and space._bounds != space._dims:
         options["maxshape"] = space._bounds
     made = creation.create(
@@ -119,7 +119,7 @@ def kept(plist: h5p.PropDCID) -> dict[str, Any]:
     return {name: plist._values[name] for name in ("fill_time", "track_times") if name in plist._values}
 
 
-def options_of(plist: h5p.PropDCID) -> dict[str, Any]:
+def creation_options(plist: h5p.PropDCID) -> dict[str, Any]:
     """Returns the options of ``create_dataset`` for creation properties."""
     options: dict[str, Any] = {}
     values = plist._values

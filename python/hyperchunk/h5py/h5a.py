@@ -67,7 +67,7 @@ class AttrID(ObjectID):
     @property
     def dtype(self) -> Any:
         """NumPy dtype."""
-        return dtypes.dtype_of(self._stored[0].description)
+        return dtypes.to_dtype(self._stored[0].description)
 
     def get_space(self) -> SpaceID:
         """Returns the dataspace."""

@@ -95,7 +95,7 @@ class DatasetID(LocationID):
         """Returns the creation properties."""
         from hyperchunk.h5py import _plists
 
-        return _plists.of_dataset(self)
+        return _plists.dataset_plist(self)
 
     def get_access_plist(self) -> Any:
         """Returns the properties of access."""

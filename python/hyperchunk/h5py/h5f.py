@@ -97,7 +97,7 @@ class FileID(h5g.GroupID):
         """Returns the creation properties."""
         from hyperchunk.h5py import _headers, _plists, h5p
 
-        of_root = _plists.of_group(self)
+        of_root = _plists.group_plist(self)
         plist = h5p.PropFCID(of_root._values)
         plist.set_userblock(self._hc.userblock_size)
         settings = self._handle.session.settings

@@ -78,7 +78,7 @@ class GroupID(LocationID):
         """Returns the creation properties."""
         from hyperchunk.h5py import _plists
 
-        return _plists.of_group(self)
+        return _plists.group_plist(self)
 
     def set_comment(self, name: bytes, comment: bytes) -> None:
         """Stores a comment with an object."""

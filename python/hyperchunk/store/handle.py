@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from hyperchunk import _core, executors, observing
-from hyperchunk.dtypes import dtype_of
+from hyperchunk.dtypes import to_dtype
 from hyperchunk.file import is_url, network_options
 from hyperchunk.progress import Progress, ProgressLike, is_wanted
 from hyperchunk.queries import BoxLike, Query, Zones
@@ -74,9 +74,9 @@ class Epoch:
 
     def _repr_html_(self) -> str:
         """Returns the epoch for a notebook."""
-        from hyperchunk.notebook_parts import of_epoch
+        from hyperchunk.notebook_parts import render_epoch
 
-        return of_epoch(self)
+        return render_epoch(self)
 
 
 class Reach(TypedDict, total=False):
@@ -319,7 +319,7 @@ class Store:
             name = names[0] if names else name
         if name not in named:
             raise KeyError(f"the store has no dataset {name}")
-        dtype = np.dtype(dtype_of(named[name].datatype.description))
+        dtype = np.dtype(to_dtype(named[name].datatype.description))
         rank = len(named[name].shape)
         return follow(
             self.path, name, predicate, dtype, rank, interval=interval, until_done=until_done, timeout=timeout
@@ -450,9 +450,9 @@ class Store:
 
     def _repr_html_(self) -> str:
         """Returns the store for a notebook."""
-        from hyperchunk.notebook_parts import of_store
+        from hyperchunk.notebook_parts import render_store
 
-        return of_store(self)
+        return render_store(self)
 
     def __repr__(self) -> str:
         return f"<store of {self.path!r}>"

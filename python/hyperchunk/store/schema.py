@@ -39,7 +39,7 @@ class Dataset:
     ) -> None:
         if unknown := set(options) - DatasetOptions.__optional_keys__:
             raise unexpected_keyword("Dataset", unknown, DatasetOptions.__optional_keys__)
-        self.shape = creation.dims_of(shape)
+        self.shape = creation.parse_shape(shape)
         self.dtype = np.dtype(dtype)
         self.attrs = dict(attrs or {})
         self.options = options

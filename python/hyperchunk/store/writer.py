@@ -60,7 +60,7 @@ class Writer:
             self._add(definition)
 
     def _add(self, definition: _core.StoreDefinition) -> StoredDataset:
-        shown = dtypes.dtype_of(definition.datatype.description)
+        shown = dtypes.to_dtype(definition.datatype.description)
         self._identities.add(definition.marker())
         self._datasets[definition.path] = (self._core.define(definition), definition, shown)
         return self[definition.path]
@@ -376,7 +376,7 @@ class StoredDataset:
         """
         array = np.asarray(values, self._base)
         first = (start,) if isinstance(start, int | np.integer) else tuple(start)
-        self._core.look_at(self._number, [int(at) for at in first], list(array.shape), _flat(array))
+        self._core.replay(self._number, [int(at) for at in first], list(array.shape), _flat(array))
 
     def _announce(self, record: bytes, *, runs: bool) -> None:
         self._core.announce(self._number, record, runs)

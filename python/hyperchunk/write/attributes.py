@@ -75,10 +75,10 @@ class WritableAttributes(MutableNames, AttributeManager):
             node = dtype._object
             committed = node if isinstance(node, _core.Node) and dtype._opened is self._opened else None
             description = node.datatype().description
-            wanted: Dtype | None = dtypes.dtype_of(description)
+            wanted: Dtype | None = dtypes.to_dtype(description)
         elif isinstance(dtype, _core.Datatype):
             description = dtype.description
-            wanted = dtypes.dtype_of(description)
+            wanted = dtypes.to_dtype(description)
         else:
             description = None
             wanted = None if dtype is None else np.dtype(dtype)
@@ -113,7 +113,7 @@ class WritableAttributes(MutableNames, AttributeManager):
             raise also(InvalidError("Empty attributes can't be modified"), OSError)
         writer = writing(self._opened).writer
         description = datatype.description
-        shown = dtypes.dtype_of(description)
+        shown = dtypes.to_dtype(description)
         array = elements.as_array(value, shown)
         if dtypes.check_vlen_dtype(shown) in (str, bytes) and (
             array.dtype.kind not in "OSUT"

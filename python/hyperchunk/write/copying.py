@@ -7,7 +7,7 @@ import numpy as np
 from hyperchunk import _core
 from hyperchunk.dataset import Dataset
 from hyperchunk.datatype import Datatype
-from hyperchunk.dtypes import Description, _has_handle, dtype_of
+from hyperchunk.dtypes import Description, _has_handle, to_dtype
 from hyperchunk.exceptions import NameExistsError, ReadOnlyError, UnsupportedError, also
 from hyperchunk.group import Group
 from hyperchunk.objects import HLObject, encode
@@ -155,7 +155,7 @@ class _Copier:
             datatype, shape, stored = found
             description = datatype.description
             if shape is not None and _has_handle(description):
-                array = elements.as_array(source.attrs[name], dtype_of(description))
+                array = elements.as_array(source.attrs[name], to_dtype(description))
                 ready = elements.ready(self.writer, description, self.kept(source, array))
                 stored = elements.stored_bytes(ready, description)
             extent = None if shape is None else list(shape)

@@ -39,7 +39,7 @@ _IGNORED = frozenset(("rdcc_nslots", "rdcc_nbytes", "rdcc_w0"))
 ManyValues: TypeAlias = "Mapping[str, object] | Iterable[tuple[str, object]]"
 
 
-def dims_of(shape: ShapeLike) -> Shape:
+def parse_shape(shape: ShapeLike) -> Shape:
     """Returns a shape as a tuple."""
     return (int(shape),) if isinstance(shape, int | np.integer) else tuple(int(length) for length in shape)
 
@@ -56,7 +56,7 @@ def extent(shape: ShapeLike | None, array: Array | None, shown: Dtype) -> Shape:
         return own
     if isinstance(shape, str | bytes):
         raise TypeError(f"a shape is needed, not {shape!r}")
-    wanted = dims_of(shape)
+    wanted = parse_shape(shape)
     if any(length < 0 for length in wanted):
         raise also(InvalidError(f"cannot make a dataset of the shape {wanted}: a length is below zero"), OverflowError)
     if own is not None and int(np.prod(wanted, dtype=np.int64)) != int(np.prod(own, dtype=np.int64)):

@@ -11,7 +11,7 @@ from hyperchunk import dtypes
 from hyperchunk.dtypes import Description
 from hyperchunk.references import RegionReference
 from hyperchunk.typing import Dtype
-from hyperchunk.values import float_description, order_of
+from hyperchunk.values import byte_order, float_description
 
 # Size of a handle of a string or a sequence: its length, an address, a number.
 HANDLE_BYTES = 16
@@ -21,7 +21,7 @@ HANDLE_BYTES = 16
 def _plain(text: str) -> Description:
     """Returns the datatype of numbers, given the dtype's text."""
     dtype = np.dtype(text)
-    size, order = dtype.itemsize, order_of(dtype)
+    size, order = dtype.itemsize, byte_order(dtype)
     match dtype.kind:
         case "i" | "u":
             return ("integer", size, order, dtype.kind == "i", 0, 8 * size)

@@ -168,7 +168,7 @@ def part(target: Description, dtype: Dtype) -> Part:
     if kind == "compound" and dtype.names is not None:
         return _compound(target, dtype)
     if kind == "compound" and dtype.kind == "c":
-        half = values.float_description(dtype.itemsize // 2, values.order_of(dtype))
+        half = values.float_description(dtype.itemsize // 2, values.byte_order(dtype))
         names = [name for name, _, _ in target[2]]
         if len(names) == 2:
             members = ((names[0], 0, half), (names[1], dtype.itemsize // 2, half))
@@ -177,7 +177,7 @@ def part(target: Description, dtype: Dtype) -> Part:
         return Part(_bytes(target[1]), target, _ascii_strings if target[3] == "ascii" else _strings)
     if kind == "string" and dtype.kind in "OUT":
         wire = np.dtype(f"S{target[1]}")
-        return Part(wire, values.memory_of(target, wire), lambda _, array: _fixed(array, wire))
+        return Part(wire, values.memory_description(target, wire), lambda _, array: _fixed(array, wire))
     if kind == "vlen" and dtype.kind == "O":
         return Part(_bytes(target[1]), target, lambda writer, array: _sequences(writer, array, target[2]))
     if kind == "reference" and dtype.kind == "O":
@@ -185,10 +185,10 @@ def part(target: Description, dtype: Dtype) -> Part:
     if kind == "enum" and dtype.kind in "iub":
         return _enum(target, dtype)
     if kind == "bitfield" and dtype.kind in "iu" and dtype.itemsize == target[1]:
-        return Part(dtype, (kind, target[1], values.order_of(dtype), *target[3:]), None)
+        return Part(dtype, (kind, target[1], values.byte_order(dtype), *target[3:]), None)
     if kind == "opaque" and dtype.itemsize == target[1]:
         return Part(_bytes(dtype.itemsize), target, None)
-    return Part(dtype, values.memory_of(target, dtype), None)
+    return Part(dtype, values.memory_description(target, dtype), None)
 
 
 def element_type(target: Description) -> Description:
@@ -224,7 +224,7 @@ def _bytes(size: int) -> Dtype:
 def _enum(target: Description, dtype: Dtype) -> Part:
     base = dtypes.from_description(target[2])
     native = base.newbyteorder("=")
-    memory = ("enum", native.itemsize, values.memory_of((None,), native), target[3])
+    memory = ("enum", native.itemsize, values.memory_description((None,), native), target[3])
     if dtype == native or (dtype.kind == "b" and native.itemsize == 1):
         return Part(dtype, memory, None)
     return Part(native, memory, lambda _, array: array.astype(native))
@@ -286,7 +286,7 @@ def _handles(handles: bytes, shape: tuple[int, ...]) -> Array:
 
 
 def _sequences(writer: _core.Writer, array: Array, element: Description) -> Array:
-    shown = dtypes.dtype_of(element)
+    shown = dtypes.to_dtype(element)
     rows = []
     for value in array.flat:
         missing = value is None or (isinstance(value, int) and value == 0)

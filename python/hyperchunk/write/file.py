@@ -10,9 +10,9 @@ from typing import Self, Unpack, cast
 
 from hyperchunk import _core, observing
 from hyperchunk.exceptions import UnsupportedError
-from hyperchunk.file import _DRIVERS, File, _Named, check_cache, is_url, locking_of, network_options, path_of
+from hyperchunk.file import _DRIVERS, File, _Named, check_cache, is_url, network_options, parse_locking, to_path
 from hyperchunk.objects import Recipe
-from hyperchunk.sources import local_path, source_of, target_of
+from hyperchunk.sources import local_path, python_source, python_target
 from hyperchunk.suggestions import unexpected_keyword
 from hyperchunk.typing import CacheOptions, CreateOptions, FileName, NetworkOptions, StorageOptions
 from hyperchunk.write.group import WritableGroup
@@ -169,7 +169,7 @@ class WritableFile(WritableGroup, File):
             "journal": journal,
             "waiting_bytes": waiting_bytes,
             "user_block": userblock_size or 0,
-            "locking": locking_of(locking),
+            "locking": parse_locking(locking),
             "guard": guard,
         }
         if guard and mode not in ("r+", "a"):
@@ -177,10 +177,10 @@ class WritableFile(WritableGroup, File):
         edits = False
         target, name = None, cast("FileName", local_path(name))
         if mode in ("r+", "a"):
-            if hasattr(name, "seek") or driver == "core" or source_of(name) is not None or is_url(path_of(name)):
+            if hasattr(name, "seek") or driver == "core" or python_source(name) is not None or is_url(to_path(name)):
                 raise UnsupportedError(f"cannot open {name!r} with mode {mode!r}: expected a local file")
         else:
-            target = target_of(name, replace=mode == "w")
+            target = python_target(name, replace=mode == "w")
         if target is not None:
             if storage_options or network:
                 raise TypeError(f"storage_options and network are for URLs; {target!r} has options of its own")
@@ -190,9 +190,9 @@ class WritableFile(WritableGroup, File):
             writer = _core.Writer.in_memory(repr(name), **options)
             recipe = Recipe(repr(name), "fileobj", options, name)
         elif driver == "core" and not backing_store:
-            writer = _core.Writer.in_memory(path_of(name), **options)
-            recipe = Recipe(path_of(name), "core", options)
-        elif is_url(path := path_of(name)):
+            writer = _core.Writer.in_memory(to_path(name), **options)
+            recipe = Recipe(to_path(name), "core", options)
+        elif is_url(path := to_path(name)):
             writer = _core.Writer.create_url(path, network_options(network, storage_options), **options)
             recipe = Recipe(path, "network", options)
         elif storage_options or network:

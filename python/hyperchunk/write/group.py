@@ -177,10 +177,10 @@ class WritableGroup(MutableNames, WritableObject, Group):
             description: Description = node.datatype().description
             if isinstance(node, _core.Node) and dtype._opened is self._opened:
                 committed = node
-            wanted: Dtype | None = dtypes.dtype_of(description)
+            wanted: Dtype | None = dtypes.to_dtype(description)
         elif isinstance(dtype, _core.Datatype):
             description = dtype.description
-            wanted = dtypes.dtype_of(description)
+            wanted = dtypes.to_dtype(description)
         else:
             wanted = None if dtype is None else np.dtype(dtype)
             description = () if wanted is None else datatypes.stored(wanted)
@@ -265,7 +265,7 @@ class WritableGroup(MutableNames, WritableObject, Group):
         if dtype is None and shape is not None:
             description = other._data.datatype.description
             parent, last = self._place(name)
-            shown = dtypes.dtype_of(description)
+            shown = dtypes.to_dtype(description)
             extent = (shape,) if isinstance(shape, int) else tuple(shape)
             made = creation.create(self._writing.writer, parent, last, description, None, shown, extent, given)
             return WritableDataset(self._opened, made, self._made(name))

@@ -18,7 +18,7 @@ from hyperchunk.file import is_url
 from hyperchunk.typing import Shape
 from hyperchunk.zarr.arrays import Stored, Strings, ZarrArray
 from hyperchunk.zarr.tree import Tree
-from hyperchunk.zarr.versions import Version, check_settled, digest_of, versions
+from hyperchunk.zarr.versions import Version, check_settled, digest_versions, versions
 
 #: An ``icechunk.Repository``.
 Repository: TypeAlias = Any
@@ -66,7 +66,7 @@ def commit(
         sync(store.set(key, make_buffer(data)))
 
     found = versions(collection)
-    names = [url_of(name) for name in collection.files]
+    names = [to_url(name) for name in collection.files]
     is_empty = get("") is None
     known = _Before(0, False, {}, set(), set()) if is_empty else _known(repository, branch, collection, names, found)
     tree = Tree(collection, strings)
@@ -101,7 +101,7 @@ def commit(
     told = {
         "files": len(names),
         "digest": _digest(names),
-        "versions": digest_of(found, collection.concat),
+        "versions": digest_versions(found, collection.concat),
         "attributes": {path: sorted(set(tree.names_of_attributes(path))) for path in made},
     }
     return str(session.commit(message or _message(known, len(names)), metadata={_KEY: json.dumps(told)}))
@@ -235,7 +235,7 @@ def _known(
         told = json.loads(text)
         count = int(told["files"])
         if count <= len(names) and told["digest"] == _digest(names[:count]):
-            is_current = told.get("versions") == digest_of(found[:count], collection.concat)
+            is_current = told.get("versions") == digest_versions(found[:count], collection.concat)
             changed, touched = _changes(repository, snapshot.id, tip)
             return _Before(count, is_current, told.get("attributes", {}), changed, touched)
         break
@@ -258,9 +258,9 @@ def _digest(names: list[str]) -> str:
     return hashlib.sha256("\n".join(names).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def url_of(name: str) -> str:
+def to_url(name: str) -> str:
     """Returns the URL of a file."""
     return name if is_url(name) else Path(name.removeprefix("file://")).absolute().as_uri()
 
 
-__all__ = ["commit", "url_of"]
+__all__ = ["commit", "to_url"]

@@ -10,7 +10,7 @@ from hyperchunk.arrow.optional_imports import import_optional
 from hyperchunk.collection import Collection
 from hyperchunk.exceptions import UnsupportedError
 from hyperchunk.zarr.arrays import Stored, ZarrArray
-from hyperchunk.zarr.commits import url_of
+from hyperchunk.zarr.commits import to_url
 from hyperchunk.zarr.metadata import array_metadata
 from hyperchunk.zarr.tree import Tree
 
@@ -30,7 +30,7 @@ def virtual_dataset(collection: Collection, group: str = "") -> VirtualDataset:
     path = group.strip("/")
     if path not in tree.groups:
         raise KeyError(f"there is no group {group!r}")
-    names = [url_of(name) for name in collection.files]
+    names = [to_url(name) for name in collection.files]
     given: Any = collection  # which xarray's types do not have
     found = xarray.open_dataset(given, engine=HyperchunkBackendEntrypoint, group=path or None)
     virtual = {}

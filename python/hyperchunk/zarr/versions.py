@@ -88,7 +88,7 @@ def versions(collection: Collection) -> list[Version]:
     return found
 
 
-def digest_of(found: Sequence[Version], concat: str | int) -> str:
+def digest_versions(found: Sequence[Version], concat: str | int) -> str:
     """Returns a digest of versions and of how they are joined."""
     lines = [repr(concat), *(f"{told.name}\n{told.size}\n{told.text}" for told in found)]
     return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
@@ -142,4 +142,4 @@ class _Reader:
         return self._data[start : self._at].decode("utf-8", "surrogateescape")
 
 
-__all__ = ["Version", "check_settled", "digest_of", "versions"]
+__all__ = ["Version", "check_settled", "digest_versions", "versions"]

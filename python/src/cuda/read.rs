@@ -5,7 +5,7 @@ use super::errors::Failure;
 use super::live;
 use crate::datatype::Conversion;
 use hyperchunk::model::{ByteOrder, Class, Datatype};
-use hyperchunk::slabs::{Steps, slabs_of};
+use hyperchunk::slabs::{Steps, split_into_slabs};
 use hyperchunk::{Dataset, StoredBox, select};
 use hyperchunk_cuda::cufile::{CuFile, Mode};
 use hyperchunk_cuda::ingest::{ChunkBytes, Input, Options, Part, Report, Request, ingest};
@@ -281,7 +281,7 @@ fn decoded_here(wanted: &Wanted<'_>, stream: &Stream, memory: &DeviceMemory) -> 
     let size = conversion.map_or(stored, |conversion| conversion.to);
     let slab = (SLAB / size.max(1)).max(1).saturating_mul(stored) as u64;
     let parts: Box<dyn Iterator<Item = Selection>> = match steps(choice, dataset.dims()) {
-        Some(axes) if memory.bytes() > SLAB => Box::new(slabs_of(dataset, axes, slab)),
+        Some(axes) if memory.bytes() > SLAB => Box::new(split_into_slabs(dataset, axes, slab)),
         _ => Box::new(std::iter::once(choice.clone())),
     };
     let (mut offset, mut buffer) = (0, Vec::new());

@@ -228,7 +228,7 @@ FAIL = """
 
 
 def test_failed_open_costs_little_more_than_natively(tmp_path: Path) -> None:
-    """HDF5 loads each library of a plugin folder to check for a connector: at most our two filters (10 us)."""
+    """HDF5 loads each library of a plugin folder to check for a connector: three small ones, 10 us each."""
     source, library = tmp_path / "loads.c", tmp_path / "loads.so"
     source.write_text(LOADS, encoding="utf-8")
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
@@ -239,7 +239,7 @@ def test_failed_open_costs_little_more_than_natively(tmp_path: Path) -> None:
         for env in ({"HDF5_PLUGIN_PATH": str(tmp_path / "empty")}, filters(), in_sight())
     ]
     assert counts[0] == 0
-    assert counts[1] <= 200
+    assert counts[1] <= 600
     # The count is that of the libraries in the folders: with the connector beside the filters, there are more.
     assert counts[2] > counts[1]
 

@@ -123,7 +123,7 @@ impl Roots {
         };
         let file = match companion {
             Some((owner, folders)) => {
-                let opened = Trust::of_path(owner).open(&path, folders).map_err(refused)?;
+                let opened = Trust::for_path(owner).open(&path, folders).map_err(refused)?;
                 opened.ok_or_else(|| missing(name))?
             }
             None => LocalFile::open(&real).map_err(refused)?,

@@ -11,7 +11,7 @@ use crate::source::{SourceOptions, Target};
 use clap::Args;
 use hyperchunk::model::ObjectKind;
 use hyperchunk::select::Selection;
-use hyperchunk::slabs::{Steps, slabs, slabs_of};
+use hyperchunk::slabs::{Steps, slabs, split_into_slabs};
 use hyperchunk::{Dataset, Error, File, Object};
 use value::{Printer, Style};
 
@@ -183,7 +183,7 @@ fn each_slab(
     let mut buffer = Vec::new();
     let size = usize::try_from(size).map_err(|_| Error::limit("larger than the address space"))?.max(1);
     let slabs: Box<dyn Iterator<Item = Selection>> = match part {
-        Some(axes) => Box::new(slabs_of(dataset, axes.to_vec(), READ_BYTES)),
+        Some(axes) => Box::new(split_into_slabs(dataset, axes.to_vec(), READ_BYTES)),
         None => Box::new(slabs(dataset, READ_BYTES)),
     };
     for slab in slabs {

@@ -134,7 +134,7 @@ pub(crate) fn run(command: &Command) -> Outcome {
 }
 
 fn open(source: &SourceOptions, file: &str, object: &str) -> Result<Target, Error> {
-    SourceOptions::object_of(&source.open(file)?, object)
+    SourceOptions::find_object(&source.open(file)?, object)
 }
 
 fn get(arguments: &Get) -> Outcome {

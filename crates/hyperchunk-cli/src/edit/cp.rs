@@ -81,7 +81,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     };
     let report = finish(&writer, |writer| {
         let source = if is_own { writer.snapshot()? } else { arguments.source.listing(true).open(from)? };
-        let found = SourceOptions::object_of(&source, object)?;
+        let found = SourceOptions::find_object(&source, object)?;
         let place = writer.place(path.as_bytes(), arguments.parents)?;
         if is_own {
             writer.check_not_replaced(object.as_bytes(), &place)?;

@@ -18,7 +18,7 @@ use crate::format::manifest::StoredDataset;
 use crate::location::site::Site;
 use crate::observe::results;
 use crate::read::blocks::{Blocks, Content, Scratch};
-use crate::read::log_cache::Pool;
+use crate::read::log_cache::LogCache;
 use crate::{
     KnownStore, LogPart, LogWriter, Manifest, Part, Segments, Session, Slab, WriterId, WriterOptions,
 };
@@ -93,8 +93,8 @@ pub fn compact(path: &Path, options: &CompactOptions) -> Result<Option<CompactRe
     let most = base.datasets.iter().map(|stored| stored.parts.len()).max().unwrap_or(0);
     let scattered = base.datasets.iter().any(|stored| {
         let raw = stored.parts.iter().flat_map(|part| part.written.pieces.iter());
-        let mut raw = raw.filter(|piece| !piece.place.is_chunk());
-        let has_fields = |piece: &crate::Piece| piece.place.is_fields();
+        let mut raw = raw.filter(|piece| !piece.form.is_chunk());
+        let has_fields = |piece: &crate::Piece| piece.form.is_fields();
         raw.by_ref()
             .take(MAX_UNCOMPACTED_PIECES)
             .any(|piece| has_fields(&piece) || !is_contiguous(&piece.slab, &stored.extent))
@@ -155,7 +155,7 @@ fn is_contiguous(slab: &Slab, extent: &[u64]) -> bool {
 
 /// Writes the data of all datasets.
 fn write(path: &Path, base: &Manifest, writer: &LogWriter, memory: u64) -> Result<()> {
-    let logs = Pool::new(path, base);
+    let logs = LogCache::new(path, base);
     for stored in &base.datasets {
         let named = |error: Error| error.object(String::from_utf8_lossy(&stored.definition.path));
         let number = writer.define(&stored.definition).map_err(named)?;
@@ -166,7 +166,7 @@ fn write(path: &Path, base: &Manifest, writer: &LogWriter, memory: u64) -> Resul
 }
 
 fn dataset(
-    logs: &Pool<'_>,
+    logs: &LogCache<'_>,
     stored: &StoredDataset,
     writer: &LogWriter,
     number: u32,
@@ -174,7 +174,7 @@ fn dataset(
 ) -> Result<()> {
     let definition = &stored.definition;
     if let Some(chunk) = &definition.chunk
-        && layers(stored).any(|layer| layer.piece.place.is_chunk())
+        && layers(stored).any(|layer| layer.piece.form.is_chunk())
     {
         return chunks(logs, stored, chunk, writer, number);
     }
@@ -199,7 +199,7 @@ fn dataset(
 /// Writes each chunk as a whole: as stored, or composed of its layers. Elements of a chunk past the
 /// edge of the extent are kept, since they become visible when the dataset grows.
 fn chunks(
-    logs: &Pool<'_>,
+    logs: &LogCache<'_>,
     stored: &StoredDataset,
     chunk: &[u64],
     writer: &LogWriter,

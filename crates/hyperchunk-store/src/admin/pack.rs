@@ -10,7 +10,7 @@ use crate::commit::merged_file::Merge;
 use crate::format::manifest::StoredDataset;
 use crate::location::site::Site;
 use crate::read::blocks::{Blocks, Content, Scratch};
-use crate::read::log_cache::Pool;
+use crate::read::log_cache::LogCache;
 use crate::{Bucket, Definition, Log, Manifest};
 use hyperchunk::internal::pack::{good_chunk, needed};
 use hyperchunk::internal::spread;
@@ -118,7 +118,7 @@ pub fn pack<'a>(site: impl Into<Site<'a>>, out: &Path, options: &PackOptions) ->
     let writer = Writer::create(out, &create_options(options, oldest))?;
     let filled = merge.build(&writer, &|id| all.get(&id).map(|(_, made)| made.clone())).and_then(|made| {
         let mut packed = PackReport { epoch: manifest.number, datasets: made.len(), ..PackReport::default() };
-        let logs = Pool::new(path, &manifest);
+        let logs = LogCache::new(path, &manifest);
         for (id, place) in &datasets {
             let (Some((stored, _)), Some(dataset)) = (all.get(id), made.get(id)) else { continue };
             fill(&logs, stored, dataset, options.threads, &mut packed)
@@ -200,7 +200,7 @@ type OpenLog = (Arc<Log>, Option<Arc<dyn Source>>);
 
 /// Copies the data of a dataset.
 fn fill(
-    logs: &Pool<'_>,
+    logs: &LogCache<'_>,
     stored: &StoredDataset,
     dataset: &DatasetWriter,
     threads: usize,
@@ -250,7 +250,7 @@ fn fill(
 
 /// Copies chunks.
 fn chunks(
-    logs: &Pool<'_>,
+    logs: &LogCache<'_>,
     stored: &StoredDataset,
     dataset: &DatasetWriter,
     chunk: &[u64],
@@ -297,7 +297,7 @@ fn chunks(
 
 /// Composes contiguous data, slab by slab.
 fn slabs(
-    logs: &Pool<'_>,
+    logs: &LogCache<'_>,
     stored: &StoredDataset,
     dataset: &DatasetWriter,
     threads: usize,

@@ -181,7 +181,7 @@ impl Log {
     }
 
     /// Opens a log for reading data at known locations.
-    pub(crate) fn log_size<'a>(name: impl Into<LogName<'a>>) -> Result<Self> {
+    pub(crate) fn open_for_reads<'a>(name: impl Into<LogName<'a>>) -> Result<Self> {
         let name = name.into();
         Self::begin(name).map_err(|error| error.file(name.path().display()))
     }

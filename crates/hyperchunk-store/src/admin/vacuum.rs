@@ -99,7 +99,7 @@ pub fn vacuum<'a>(site: impl Into<Site<'a>>, options: &VacuumOptions) -> Result<
 /// Refuses an epoch whose data are not all there: earlier ones may be the last that can be read.
 fn check_logs(site: Site<'_>, newest: &Manifest) -> Result<()> {
     let sizes = site.map_concurrently(&newest.logs, |log| {
-        Log::log_size(LogName::from((site, log.writer))).map(|opened| opened.file_size())
+        Log::open_for_reads(LogName::from((site, log.writer))).map(|opened| opened.file_size())
     });
     for (log, size) in newest.logs.iter().zip(sizes) {
         let found = match size {
@@ -205,15 +205,15 @@ fn in_bucket(bucket: &Bucket, garbage: &Garbage, options: &VacuumOptions) -> Res
 
 fn on_this_machine(path: &Path, garbage: &Garbage, options: &VacuumOptions) -> Result<VacuumReport> {
     let in_folder = |name: &String| store_folder(path).join(name);
-    let of_writer = |writer: &WriterId| {
+    let for_writer = |writer: &WriterId| {
         let fragments = arrow_files::find_fragments(path, *writer);
         [log_path(path, *writer)].into_iter().chain(fragments)
     };
     let mut gone: Vec<(PathBuf, Duration)> = Vec::new();
-    let files = garbage.epochs.iter().map(in_folder).chain(garbage.writers.iter().flat_map(of_writer));
+    let files = garbage.epochs.iter().map(in_folder).chain(garbage.writers.iter().flat_map(for_writer));
     gone.extend(files.map(|file| (file, options.grace)));
     let unfinished =
-        garbage.incomplete.iter().map(in_folder).chain(garbage.unfinished.iter().flat_map(of_writer));
+        garbage.incomplete.iter().map(in_folder).chain(garbage.unfinished.iter().flat_map(for_writer));
     let unfinished = unfinished.chain(temporaries(path)?);
     gone.extend(unfinished.map(|file| (file, options.grace.max(MIN_UNFINISHED_AGE))));
     let mut vacuumed = VacuumReport::default();

@@ -164,7 +164,7 @@ impl Table {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let folder = self.path.parent().unwrap_or(&self.path);
                 match companion::owner_of_log(&self.path) {
-                    Some(owner) => Trust::of_writer(&owner).make_folder(folder, &owner)?,
+                    Some(owner) => Trust::for_writer(&owner).make_folder(folder, &owner)?,
                     None => fs::create_dir_all(folder)
                         .map_err(|error| refused("make the folder", folder, &error))?,
                 }

@@ -13,7 +13,7 @@ use crate::arrow_files;
 use crate::arrow_files::{inside, is_in};
 use crate::format::manifest::StoredDataset;
 use crate::location::site::Site;
-use crate::{DatasetId, Definition, Manifest, Marker, Place, Slab, store_folder};
+use crate::{DatasetId, Definition, Manifest, Marker, PieceForm, Slab, store_folder};
 use hyperchunk::write::Sync;
 use hyperchunk::{Error, ErrorKind, File, Result};
 use hyperchunk_format::model::{ExternalFile, Name, VirtualMapping};
@@ -190,10 +190,10 @@ pub(crate) fn tiles(stored: &StoredDataset) -> Result<std::result::Result<Tiles,
     let all = Slab::new(vec![0; stored.extent.len()], stored.extent.clone());
     let mut tiles = Tiles::default();
     for layer in layers(stored) {
-        match layer.piece.place {
-            Place::Raw => {}
-            Place::Chunk { .. } => return Ok(Err(UnlinkedReason::Chunks)),
-            Place::Fields { .. } => return Ok(Err(UnlinkedReason::Fields)),
+        match layer.piece.form {
+            PieceForm::Raw => {}
+            PieceForm::Chunk { .. } => return Ok(Err(UnlinkedReason::Chunks)),
+            PieceForm::Fields { .. } => return Ok(Err(UnlinkedReason::Fields)),
         }
         let log = stored.parts.get(layer.part).map_or(0, |part| part.log);
         for (to, from, length) in rows(&layer.seen, &all, &layer.piece.slab) {

@@ -6,8 +6,8 @@
 
 use crate::format::manifest::StoredDataset;
 use crate::location::site::Site;
-use crate::read::log_cache::Pool;
-use crate::{Conflict, Definition, Log, LogPart, Manifest, Part, Piece, Place, Slab};
+use crate::read::log_cache::LogCache;
+use crate::{Conflict, Definition, Log, LogPart, Manifest, Part, Piece, PieceForm, Slab};
 use hyperchunk::{Error, Result};
 use hyperchunk_format::codec::Decoder;
 use std::sync::Arc;
@@ -126,7 +126,7 @@ pub(crate) fn copy_elements(
     (block, out): (&Slab, &mut [u8]),
 ) -> Result<()> {
     let element = definition.element_size();
-    let size = piece.place.size(element);
+    let size = piece.form.size(element);
     let whole_size = usize::try_from(element).map_err(|_| Error::limit("larger than memory"))?;
     let short = || Error::corrupt("a piece with fewer bytes than its box").at(piece.offset);
     let narrow = |elements: u64| {
@@ -136,8 +136,8 @@ pub(crate) fn copy_elements(
     // Buffer with bytes of the piece, and the first element in it.
     let mut decoder = Decoder::default();
     let mut span = Vec::new();
-    let (known, first) = match piece.place {
-        Place::Raw | Place::Fields { .. } => {
+    let (known, first) = match piece.form {
+        PieceForm::Raw | PieceForm::Fields { .. } => {
             let (mut ends, mut count, mut needed) = (None, 0, 0_u64);
             for (_, from, length) in rows(wanted, block, &piece.slab) {
                 let (start, _) = ends.unwrap_or((from, 0));
@@ -154,7 +154,7 @@ pub(crate) fn copy_elements(
                 (None, 0)
             }
         }
-        Place::Chunk { mask } => {
+        PieceForm::Chunk { mask } => {
             span.resize(usize::try_from(piece.length).map_err(|_| Error::limit("larger than memory"))?, 0);
             log.read_piece(definition, piece.offset, &mut span)?;
             let whole = narrow(piece.slab.elements()?)?;
@@ -171,14 +171,14 @@ pub(crate) fn copy_elements(
             Some(known) => {
                 let from = narrow(from - first)?;
                 let stored = known.get(from..from.saturating_add(length)).ok_or_else(short)?;
-                if !piece.place.put(whole_size, stored, place) {
+                if !piece.form.put(whole_size, stored, place) {
                     return Err(short());
                 }
             }
-            None if piece.place.is_fields() => {
+            None if piece.form.is_fields() => {
                 row.resize(length, 0);
                 log.read_piece(definition, piece.offset.saturating_add(from * size), &mut row)?;
-                if !piece.place.put(whole_size, &row, place) {
+                if !piece.form.put(whole_size, &row, place) {
                     return Err(short());
                 }
             }
@@ -201,7 +201,7 @@ pub(crate) fn fetch(log: &Log, definition: &Definition, piece: &Piece, wanted: &
 struct Comparison<'a> {
     stored: &'a StoredDataset,
     layers: Vec<Layer>,
-    logs: &'a Pool<'a>,
+    logs: &'a LogCache<'a>,
     /// Number of layers that may still be visited.
     looks: usize,
 }
@@ -260,7 +260,7 @@ fn differences(
     compared: &dyn Fn(usize, usize) -> bool,
 ) -> Result<Vec<Conflict>> {
     let layers: Vec<Layer> = layers(stored).filter(|layer| is_considered(layer.part)).collect();
-    let places = |layer: usize| layers[layer].piece.place;
+    let places = |layer: usize| layers[layer].piece.form;
     let mut meetings: Vec<(usize, usize, Slab)> = Vec::new();
     overlaps(&layers, &stored.extent, &mut |one, other, common| {
         let (below, above) = (one.min(other), one.max(other));
@@ -271,7 +271,7 @@ fn differences(
         Ok(meetings.len() < MAX_PAIRS)
     })?;
     let complete = meetings.len() < MAX_PAIRS;
-    let logs = Pool::new(store, manifest);
+    let logs = LogCache::new(store, manifest);
     let mut comparison = Comparison { stored, layers, logs: &logs, looks: MAX_VISITED_LAYERS };
     let mut found: Vec<(usize, usize, Slab, u64)> = Vec::new();
     for (below, above, common) in meetings {
@@ -344,7 +344,7 @@ impl Comparison<'_> {
             let Some(wanted) = wanted.and_then(|layer| layer.seen.intersection(common)) else { continue };
             let (log, piece) = (self.log(number)?, &self.layers[number].piece);
             copy_elements(&log, &self.stored.definition, piece, &wanted, (common, &mut out))?;
-            let bytes = piece.place.range(element);
+            let bytes = piece.form.range(element);
             for (start, _, length) in rows(&wanted, common, common) {
                 let row = narrow(start * element)..narrow((start + length) * element);
                 let row = written.get_mut(row).unwrap_or_default();
@@ -366,7 +366,7 @@ pub(crate) fn is_same_elements(
     other: (&Log, &Piece),
     common: &Slab,
 ) -> Result<bool> {
-    if let (Place::Chunk { mask }, Place::Chunk { mask: second }) = (one.1.place, other.1.place)
+    if let (PieceForm::Chunk { mask }, PieceForm::Chunk { mask: second }) = (one.1.form, other.1.form)
         && mask == second
         && one.1.length == other.1.length
     {
@@ -381,7 +381,7 @@ pub(crate) fn is_same_elements(
         }
     }
     let element = definition.element_size();
-    let Some(bytes) = one.1.place.common(other.1.place, element) else { return Ok(true) };
+    let Some(bytes) = one.1.form.common(other.1.form, element) else { return Ok(true) };
     let fetched = |slab: &Slab| -> Result<bool> {
         let (first, second) =
             (fetch(one.0, definition, one.1, slab)?, fetch(other.0, definition, other.1, slab)?);
@@ -396,7 +396,8 @@ pub(crate) fn is_same_elements(
     // Compare slab by slab along the first axis.
     let Some(count) = common.count.first().copied() else { return fetched(common) };
     let one_step = (common.elements()? / count.max(1)).saturating_mul(definition.element_size()).max(1);
-    let chunked = matches!(one.1.place, Place::Chunk { .. }) || matches!(other.1.place, Place::Chunk { .. });
+    let chunked =
+        matches!(one.1.form, PieceForm::Chunk { .. }) || matches!(other.1.form, PieceForm::Chunk { .. });
     let step = if chunked { count } else { (COMPARED_BYTES / one_step).max(1) };
     let mut at = 0;
     while at < count {
@@ -456,7 +457,7 @@ mod tests {
     fn piece(start: &[u64], count: &[u64], order: u64) -> Piece {
         let slab = Slab::new(start, count);
         let length = slab.elements().unwrap();
-        Piece { slab, offset: 1000 * order, length, place: Place::Raw, order, head: 0 }
+        Piece { slab, offset: 1000 * order, length, form: PieceForm::Raw, order, head: 0 }
     }
 
     fn part(log: u32, epoch: u64, pieces: &[Piece], extents: &[(u64, &[u64])]) -> Part {

@@ -68,7 +68,7 @@ fn read(path: &Path, manifest: &Manifest, id: &DatasetId) -> Vec<u8> {
     let mut values = vec![fill; usize::try_from(all.elements().unwrap()).unwrap()];
     for layer in layers(stored) {
         let log = manifest.logs[stored.parts[layer.part].log as usize].writer;
-        let log = Log::log_size(&log_path(path, log)).unwrap();
+        let log = Log::open_for_reads(&log_path(path, log)).unwrap();
         let found = fetch(&log, &stored.definition, &layer.piece, &layer.seen).unwrap();
         for (to, from, length) in rows(&layer.seen, &all, &layer.seen) {
             let range =

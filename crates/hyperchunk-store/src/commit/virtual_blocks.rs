@@ -10,7 +10,7 @@ use crate::arrow_files::{inside, is_in};
 use crate::commit::external_links::UnlinkedReason;
 use crate::format::manifest::StoredDataset;
 use crate::writer::log_writer::is_of_members;
-use crate::{Definition, Marker, Place, Slab};
+use crate::{Definition, Marker, PieceForm, Slab};
 use hyperchunk::write::{DatasetOptions, NewLayout, NodeId, Writer};
 use hyperchunk::{Error, Result};
 use hyperchunk_format::model::{
@@ -62,7 +62,7 @@ struct Candidate {
     slab: Slab,
     seen: Slab,
     part: usize,
-    place: Place,
+    form: PieceForm,
     offset: u64,
     length: u64,
 }
@@ -73,7 +73,7 @@ impl Candidate {
     fn extend(&mut self, next: &Candidate) -> bool {
         let whole = self.seen == self.slab && next.seen == next.slab;
         // Pieces of fields hold only their own bytes, so consecutive ones are contiguous.
-        let alike = self.part == next.part && self.place.range(0) == next.place.range(0);
+        let alike = self.part == next.part && self.form.range(0) == next.form.range(0);
         if !whole || !alike || self.offset.saturating_add(self.length) != next.offset {
             return false;
         }
@@ -104,17 +104,17 @@ pub(crate) fn blocks(
 ) -> Result<std::result::Result<Blocks, UnlinkedReason>> {
     let mut found: Vec<Candidate> = Vec::new();
     for layer in layers(stored) {
-        let is_plain = match layer.piece.place {
-            Place::Raw | Place::Fields { .. } => true,
-            Place::Chunk { .. } => stored.definition.pipeline.is_empty(),
+        let is_plain = match layer.piece.form {
+            PieceForm::Raw | PieceForm::Fields { .. } => true,
+            PieceForm::Chunk { .. } => stored.definition.pipeline.is_empty(),
         };
         if !is_plain {
             return Ok(Err(UnlinkedReason::Chunks));
         }
         let (slab, seen) = (layer.piece.slab, layer.seen);
-        let place = layer.piece.place;
-        let length = slab.elements()?.saturating_mul(place.size(stored.definition.element_size()));
-        let next = Candidate { slab, seen, part: layer.part, place, offset: layer.piece.offset, length };
+        let form = layer.piece.form;
+        let length = slab.elements()?.saturating_mul(form.size(stored.definition.element_size()));
+        let next = Candidate { slab, seen, part: layer.part, form, offset: layer.piece.offset, length };
         if found.last_mut().is_some_and(|last| last.extend(&next)) {
             continue;
         }
@@ -131,7 +131,7 @@ pub(crate) fn blocks(
     let mut all = Vec::new();
     let mut boxes = 0;
     for (number, candidate) in found.iter().enumerate() {
-        let shown = atoms.visible_parts(candidate.place, &candidate.seen, &found[number + 1..]);
+        let shown = atoms.visible_parts(candidate.form, &candidate.seen, &found[number + 1..]);
         for (members, seen) in shown {
             boxes += seen.len();
             if boxes > MAX_BOXES || all.len() >= MAX_BLOCKS.min(room) {
@@ -143,20 +143,20 @@ pub(crate) fn blocks(
                 name(log, definition).ok_or_else(|| Error::corrupt(format!("no log of number {log}")))?;
             let offset = if is_in(candidate.offset) { inside(candidate.offset) } else { candidate.offset };
             let file = Some(ExternalFile { name, offset, size: Some(candidate.length) });
-            let members = atoms.datatype(&stored.definition.datatype, candidate.place, &members);
+            let members = atoms.datatype(&stored.definition.datatype, candidate.form, &members);
             all.push(Block { slab: candidate.slab.clone(), file, seen, members });
         }
     }
-    if found.iter().any(|candidate| candidate.place.is_fields()) {
+    if found.iter().any(|candidate| candidate.form.is_fields()) {
         // libhdf5 considers an element with any mapping complete, so unwritten members are mapped
         // as well.
         let slab = Slab::new(vec![0; stored.extent.len()], stored.extent.clone());
-        for (members, seen) in atoms.visible_parts(Place::Raw, &slab, &found) {
+        for (members, seen) in atoms.visible_parts(PieceForm::Raw, &slab, &found) {
             boxes += seen.len();
             if boxes > MAX_BOXES || all.len() >= MAX_BLOCKS.min(room) {
                 return Ok(Err(UnlinkedReason::Segments));
             }
-            let members = atoms.datatype(&stored.definition.datatype, Place::Raw, &members);
+            let members = atoms.datatype(&stored.definition.datatype, PieceForm::Raw, &members);
             all.push(Block { slab: slab.clone(), file: None, seen, members });
         }
     }
@@ -182,8 +182,8 @@ impl Atoms {
     fn from_datatype(datatype: &Datatype, found: &[Candidate]) -> Option<Self> {
         let mut ranges: Vec<(u64, u64)> = found
             .iter()
-            .filter(|candidate| candidate.place.is_fields())
-            .map(|candidate| candidate.place.range(0))
+            .filter(|candidate| candidate.form.is_fields())
+            .map(|candidate| candidate.form.range(0))
             .map(|range| (range.start, range.end))
             .collect();
         ranges.sort_unstable();
@@ -210,20 +210,25 @@ impl Atoms {
     }
 
     /// Returns whether a piece has the members of a group.
-    fn has_members(&self, place: Place, atom: &[usize]) -> bool {
+    fn has_members(&self, form: PieceForm, atom: &[usize]) -> bool {
         let Some(member) = atom.first().and_then(|number| self.1.get(*number)) else { return true };
-        let range = place.range(u64::MAX);
+        let range = form.range(u64::MAX);
         range.start <= member.start && member.end <= range.end
     }
 
     /// Returns the visible parts of a box of a piece that others overlap: members, and the boxes in
     /// which they are visible.
-    fn visible_parts(&self, place: Place, slab: &Slab, over: &[Candidate]) -> Vec<(Vec<usize>, Vec<Slab>)> {
+    fn visible_parts(
+        &self,
+        form: PieceForm,
+        slab: &Slab,
+        over: &[Candidate],
+    ) -> Vec<(Vec<usize>, Vec<Slab>)> {
         let mut shown: Vec<(Vec<usize>, Vec<Slab>)> = Vec::new();
-        for atom in self.0.iter().filter(|atom| self.has_members(place, atom)) {
+        for atom in self.0.iter().filter(|atom| self.has_members(form, atom)) {
             let mut seen = vec![slab.clone()];
             for over in
-                over.iter().filter(|over| intersects(slab, &over.seen) && self.has_members(over.place, atom))
+                over.iter().filter(|over| intersects(slab, &over.seen) && self.has_members(over.form, atom))
             {
                 seen = seen.iter().flat_map(|slab| subtract(slab, &over.seen)).collect();
             }
@@ -238,13 +243,13 @@ impl Atoms {
 
     /// Returns the datatype of a block with these members of a piece's elements; `None` if it is
     /// the dataset's.
-    fn datatype(&self, datatype: &Datatype, place: Place, wanted: &[usize]) -> Option<Datatype> {
+    fn datatype(&self, datatype: &Datatype, form: PieceForm, wanted: &[usize]) -> Option<Datatype> {
         let Class::Compound { members } = &datatype.class else { return None };
         let all = wanted.is_empty() || wanted.len() == members.len();
-        if all && !place.is_fields() {
+        if all && !form.is_fields() {
             return None;
         }
-        let range = place.range(datatype.size);
+        let range = form.range(datatype.size);
         let some = members.iter().enumerate().filter(|(number, _)| wanted.contains(number));
         let some = some.map(|(_, member)| {
             let offset = member.offset.saturating_sub(range.start);

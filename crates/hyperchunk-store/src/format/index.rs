@@ -3,7 +3,7 @@
 
 use super::id::{DatasetId, WriterId};
 use super::page::Page;
-use super::piece::{Extent, Piece, Place, Slab};
+use super::piece::{Extent, Piece, PieceForm, Slab};
 use super::record::{Body, Record};
 use super::run_length::PackedPieces;
 use crate::arrow_files::FRAGMENT_FLAG;
@@ -139,28 +139,28 @@ impl DatasetWrites {
                 for slab in boxes {
                     let length = slab.count.iter().fold(element, |size, count| size.saturating_mul(*count));
                     let slab = slab.clone();
-                    self.pieces.push(&Piece { slab, offset, length, place: Place::Raw, order, head });
+                    self.pieces.push(&Piece { slab, offset, length, form: PieceForm::Raw, order, head });
                     offset = offset.saturating_add(length);
                 }
             }
             Body::Fields { first, size, boxes } => {
-                let (mut offset, fields) = (place, Place::Fields { first: *first, size: *size });
+                let (mut offset, fields) = (place, PieceForm::Fields { first: *first, size: *size });
                 for slab in boxes {
                     let size = fields.size(element);
                     let length = slab.count.iter().fold(size, |size, count| size.saturating_mul(*count));
                     let slab = slab.clone();
-                    self.pieces.push(&Piece { slab, offset, length, place: fields, order, head });
+                    self.pieces.push(&Piece { slab, offset, length, form: fields, order, head });
                     offset = offset.saturating_add(length);
                 }
             }
             Body::Append(slab) => {
                 let (slab, length) = (slab.clone(), record.length);
-                let piece = Piece { slab, offset: place, length, place: Place::Raw, order, head };
+                let piece = Piece { slab, offset: place, length, form: PieceForm::Raw, order, head };
                 self.appended.push(&piece);
             }
             Body::Rows { slab, append, at, length } => {
                 let (slab, offset) = (slab.clone(), FRAGMENT_FLAG | at);
-                let piece = Piece { slab, offset, length: *length, place: Place::Raw, order, head };
+                let piece = Piece { slab, offset, length: *length, form: PieceForm::Raw, order, head };
                 if *append {
                     self.appended.push(&piece);
                 } else {
@@ -169,15 +169,8 @@ impl DatasetWrites {
             }
             Body::Chunk { offset, mask } => {
                 let slab = Slab::new(offset.clone(), chunk);
-                let place_of = Place::Chunk { mask: *mask };
-                self.pieces.push(&Piece {
-                    slab,
-                    offset: place,
-                    length: record.length,
-                    place: place_of,
-                    order,
-                    head,
-                });
+                let form = PieceForm::Chunk { mask: *mask };
+                self.pieces.push(&Piece { slab, offset: place, length: record.length, form, order, head });
             }
             Body::Extent(dims) => self.extents.push(Extent { order, dims: dims.clone() }),
             Body::Page(head) => {

@@ -97,7 +97,7 @@ impl Slab {
 
 /// Form of a piece's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum PieceForm {
     /// Elements in the dataset's datatype, in C order of the box.
     Raw,
     /// A stored chunk, passed through the filters that the mask does not exclude.
@@ -115,7 +115,7 @@ pub enum Place {
     },
 }
 
-impl Place {
+impl PieceForm {
     /// Returns whether it is a stored chunk.
     #[must_use]
     pub fn is_chunk(self) -> bool {
@@ -216,7 +216,7 @@ pub struct Piece {
     /// Number of its bytes.
     pub length: u64,
     /// Form of its bytes.
-    pub place: Place,
+    pub form: PieceForm,
     /// Number of its record in the log: a later piece covers an earlier one.
     pub order: u64,
     /// Offset of the batch with its checksum.

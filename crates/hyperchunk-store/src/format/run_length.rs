@@ -6,7 +6,7 @@
 //! differ by a constant step form a run of runs. A loop over time steps around a loop over
 //! datasets, written in gathered batches, makes three such levels.
 
-use super::piece::{Piece, Place, Slab};
+use super::piece::{Piece, PieceForm, Slab};
 use super::record::get_fields;
 use crate::format::varint::{MAX_LIST_ITEMS, MAX_RANK, Out, count, difference, number};
 use hyperchunk::{Error, Result};
@@ -30,7 +30,7 @@ pub struct PackedPieces {
 /// Pieces whose tuples form a loop or nested loops.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Run {
-    pub(crate) place: Place,
+    pub(crate) form: PieceForm,
     pub(crate) base: Vec<u64>,
     /// From the innermost loop outwards: the count, and the step between consecutive tuples.
     pub(crate) levels: Vec<(u64, Vec<u64>)>,
@@ -80,7 +80,7 @@ impl PackedPieces {
     /// Appends a piece.
     pub fn push(&mut self, piece: &Piece) {
         let next = tuple(piece);
-        if let Some(last) = self.runs.last_mut().filter(|last| last.place == piece.place) {
+        if let Some(last) = self.runs.last_mut().filter(|last| last.form == piece.form) {
             match last.levels.as_mut_slice() {
                 [] => {
                     let step = differences(&last.base, &next);
@@ -103,14 +103,14 @@ impl PackedPieces {
                         add(&mut second, step, 1);
                         let step = differences(&second, &next);
                         last.levels.clear();
-                        self.runs.push(Run { place: piece.place, base: second, levels: vec![(2, step)] });
+                        self.runs.push(Run { form: piece.form, base: second, levels: vec![(2, step)] });
                         return;
                     }
                 }
                 _ => {}
             }
         }
-        self.runs.push(Run { place: piece.place, base: next, levels: Vec::new() });
+        self.runs.push(Run { form: piece.form, base: next, levels: Vec::new() });
     }
 
     /// Appends pieces that are packed already.
@@ -138,7 +138,7 @@ impl PackedPieces {
             // Number of levels of the last run before its outermost level was added here.
             let mut grown: Option<usize> = None;
             for run in self.runs.drain(..) {
-                let Some(last) = packed.last_mut().filter(|last| last.place == run.place) else {
+                let Some(last) = packed.last_mut().filter(|last| last.form == run.form) else {
                     packed.push(run);
                     grown = None;
                     continue;
@@ -240,7 +240,7 @@ impl PackedPieces {
                     length: next(),
                     order: next(),
                     head: next(),
-                    place: run.place,
+                    form: run.form,
                 }
             })
         })
@@ -252,13 +252,13 @@ impl PackedPieces {
         let mut before = vec![0; 2 * self.rank + 4];
         for run in &self.runs {
             let levels = (run.levels.len() as u64) << 1;
-            match run.place {
-                Place::Raw => out.number(levels),
-                Place::Chunk { mask } => {
+            match run.form {
+                PieceForm::Raw => out.number(levels),
+                PieceForm::Chunk { mask } => {
                     out.number(levels | CHUNK_FLAG);
                     out.number(u64::from(mask));
                 }
-                Place::Fields { first, size } => {
+                PieceForm::Fields { first, size } => {
                     out.number(levels | FIELDS_FLAG);
                     out.number(u64::from(first));
                     out.number(u64::from(size));
@@ -293,12 +293,12 @@ impl PackedPieces {
             if levels > MAX_LEVELS as u64 {
                 return Err(cursor.error(format!("runs of {levels} levels")));
             }
-            let place = match head & (CHUNK_FLAG | FIELDS_FLAG) {
-                0 => Place::Raw,
-                CHUNK_FLAG => Place::Chunk { mask: u32::try_from(number(cursor)?).unwrap_or(u32::MAX) },
+            let form = match head & (CHUNK_FLAG | FIELDS_FLAG) {
+                0 => PieceForm::Raw,
+                CHUNK_FLAG => PieceForm::Chunk { mask: u32::try_from(number(cursor)?).unwrap_or(u32::MAX) },
                 FIELDS_FLAG => {
                     let (first, size) = get_fields(cursor)?;
-                    Place::Fields { first, size }
+                    PieceForm::Fields { first, size }
                 }
                 _ => return Err(cursor.error("a run of chunks and fields".to_owned())),
             };
@@ -307,7 +307,7 @@ impl PackedPieces {
                 base.push(before.wrapping_add(difference(cursor)?));
             }
             before.clone_from(&base);
-            let mut run = Run { place, base, levels: Vec::new() };
+            let mut run = Run { form, base, levels: Vec::new() };
             for _ in 0..levels {
                 let count = number(cursor)?;
                 if count == 0 {
@@ -357,7 +357,7 @@ mod tests {
     }
 
     fn piece(start: u64, offset: u64, order: u64, head: u64) -> Piece {
-        Piece { slab: Slab::new([start], [10]), offset, length: 10, place: Place::Raw, order, head }
+        Piece { slab: Slab::new([start], [10]), offset, length: 10, form: PieceForm::Raw, order, head }
     }
 
     #[test]
@@ -385,10 +385,10 @@ mod tests {
         };
         let pieces: Vec<Piece> = (0..500)
             .map(|i| Piece {
-                place: match next() % 7 {
-                    0 => Place::Chunk { mask: 3 },
-                    1 | 2 => Place::Fields { first: 8, size: 4 },
-                    _ => Place::Raw,
+                form: match next() % 7 {
+                    0 => PieceForm::Chunk { mask: 3 },
+                    1 | 2 => PieceForm::Fields { first: 8, size: 4 },
+                    _ => PieceForm::Raw,
                 },
                 slab: Slab::new([next() % 3, i], [next() % 2 + 1, 4]),
                 ..piece(0, i * 64, i, 0)

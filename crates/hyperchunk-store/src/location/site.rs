@@ -377,7 +377,7 @@ fn open_log(path: &Path) -> Result<LocalFile> {
 /// Creates a log in the folder of the store of the file at `path`, and the folder if necessary. Nothing is
 /// written to a folder that another user made, or reached through a link that another user planted.
 pub(crate) fn create_log(path: &Path, log: &Path) -> Result<fs::File> {
-    let (trust, at) = (Trust::of_writer(path), store_folder(path));
+    let (trust, at) = (Trust::for_writer(path), store_folder(path));
     // Before the file exists, its permissions do not say who else may write to the folder.
     let has_file = trust.has_file();
     let is_there = if has_file { trust.folder(&at)? } else { trust.folder_of_owner(&at)? };
@@ -394,7 +394,7 @@ pub(crate) fn create_log(path: &Path, log: &Path) -> Result<fs::File> {
     if has_file {
         trust.check(&at, &metadata)?;
     } else {
-        trust.check_owner_of(&at, &metadata)?;
+        trust.check_file_owner(&at, &metadata)?;
     }
     folder.create(&name, 0, 0o666).map_err(cannot)
 }
@@ -448,7 +448,7 @@ impl Folder for Local<'_> {
     fn make(&self) -> Result<()> {
         let folder = store_folder(self.0);
         // If other users could have created the folder, they could change the data in it.
-        if Trust::of_writer(self.0).folder(&folder)? {
+        if Trust::for_writer(self.0).folder(&folder)? {
             return Ok(());
         }
         self.is_a_path()?;
@@ -462,7 +462,7 @@ impl Folder for Local<'_> {
 
     fn list(&self) -> Result<Vec<String>> {
         let folder = store_folder(self.0);
-        if !Trust::of_path(self.0).folder(&folder)? {
+        if !Trust::for_path(self.0).folder(&folder)? {
             return self.is_a_path().map(|()| Vec::new());
         }
         let entries = fs::read_dir(&folder).map_err(|error| refused("read", &folder, &error))?;

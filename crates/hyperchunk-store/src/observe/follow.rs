@@ -11,7 +11,7 @@ use crate::format::record;
 use crate::format::record::{Body, FIXED_HEADER_BYTES, Record};
 use crate::location::site::Site;
 use crate::query::{Elements, Predicate};
-use crate::{DatasetWrites, Definition, Extreme, Log, Manifest, Piece, Place, Slab, WriterId, log_path};
+use crate::{DatasetWrites, Definition, Extreme, Log, Manifest, Piece, PieceForm, Slab, WriterId, log_path};
 use hyperchunk::{Error, ErrorKind, Result};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -142,7 +142,7 @@ impl Follow {
             let is_new = tail.committed == 0;
             if !tail.done || !tail.flushed.is_empty() {
                 let name = log_path(&self.path, writer);
-                let walked = Log::log_size(&name).and_then(|log| {
+                let walked = Log::open_for_reads(&name).and_then(|log| {
                     // A compacted log repeats other writers' data.
                     if log.header.session == compact::session() {
                         tail.done = true;
@@ -340,9 +340,9 @@ impl FollowedDataset {
         let mut all = VecDeque::new();
         for (piece, appended) in pieces.chain(written.appended.iter().map(|piece| (piece, true))) {
             piece.slab.check(self.dims.len())?;
-            let size = piece.place.size(self.definition.element_size());
+            let size = piece.form.size(self.definition.element_size());
             let bytes = piece.slab.elements()?.checked_mul(size);
-            if !piece.place.is_chunk() && bytes != Some(piece.length) {
+            if !piece.form.is_chunk() && bytes != Some(piece.length) {
                 return Err(Error::corrupt(format!("a box in {} bytes", piece.length)).at(place));
             }
             for slab in parts(&piece, &self.dims, self.elements.size() as u64)? {
@@ -355,13 +355,13 @@ impl FollowedDataset {
 
 /// Splits a piece into parts that are each read at once.
 fn parts(piece: &Piece, dims: &[u64], size: u64) -> Result<Vec<Slab>> {
-    let whole = match piece.place {
+    let whole = match piece.form {
         // Elements of a chunk past the extent are not visible.
-        Place::Chunk { .. } => match piece.slab.clipped(dims) {
+        PieceForm::Chunk { .. } => match piece.slab.clipped(dims) {
             Some(slab) => return Ok(vec![slab]),
             None => return Ok(Vec::new()),
         },
-        Place::Raw | Place::Fields { .. } => piece.slab.clone(),
+        PieceForm::Raw | PieceForm::Fields { .. } => piece.slab.clone(),
     };
     let Some(rows) = whole.count.first().copied() else { return Ok(vec![whole]) };
     let row = (whole.elements()? / rows.max(1)).saturating_mul(size).max(1);

@@ -7,7 +7,7 @@ use crate::format::analysis_values::Pairs;
 use crate::format::record;
 use crate::format::record::{Body, FIXED_HEADER_BYTES};
 use crate::location::site::Site;
-use crate::read::log_cache::Pool;
+use crate::read::log_cache::LogCache;
 use crate::{LogWriter, Manifest, Page, PageKind, Part, Slab, StoredDataset, WriterId};
 use hyperchunk::{Error, ErrorKind, Result};
 use std::collections::HashMap;
@@ -75,7 +75,7 @@ pub struct StoreAnalysis {
 /// # Errors
 /// NotFound or Io; Corrupt.
 pub fn analyses<'a>(site: impl Into<Site<'a>>, manifest: &Manifest) -> Result<Vec<StoreAnalysis>> {
-    let logs = Pool::new(site, manifest);
+    let logs = LogCache::new(site, manifest);
     let mut all: Vec<StoreAnalysis> = Vec::new();
     for stored in &manifest.datasets {
         for announced in find_announcements(&logs, stored)? {
@@ -103,7 +103,7 @@ pub fn analyses<'a>(site: impl Into<Site<'a>>, manifest: &Manifest) -> Result<Ve
 }
 
 /// Returns the last announcement of each analysis of a dataset.
-fn find_announcements(logs: &Pool<'_>, stored: &StoredDataset) -> Result<Vec<Announcement>> {
+fn find_announcements(logs: &LogCache<'_>, stored: &StoredDataset) -> Result<Vec<Announcement>> {
     let mut all: Vec<Announcement> = Vec::new();
     let mut reading = PageReader::new(logs);
     for (part, page) in pages(stored, PageKind::Analysis)? {
@@ -127,7 +127,7 @@ pub(crate) fn copy_results(
     writer: &LogWriter,
     number: u32,
 ) -> Result<()> {
-    for announced in find_announcements(&Pool::new(path, manifest), stored)? {
+    for announced in find_announcements(&LogCache::new(path, manifest), stored)? {
         writer.announce(number, announced.analysis, &announced.record)?;
     }
     for results in read_all(path.into(), manifest, stored)? {
@@ -166,7 +166,7 @@ pub fn results<'a>(site: impl Into<Site<'a>>, manifest: &Manifest, dataset: &[u8
 }
 
 fn read_all(site: Site<'_>, manifest: &Manifest, stored: &StoredDataset) -> Result<Vec<Results>> {
-    let logs = Pool::new(site, manifest);
+    let logs = LogCache::new(site, manifest);
     let mut all: Vec<Results> = Vec::new();
     let mut shifts: HashMap<(u32, u64), u64> = HashMap::new();
     let mut reading = PageReader::new(&logs);
@@ -236,12 +236,12 @@ fn check_count(analyses: usize, stored: &StoredDataset) -> Result<()> {
 /// Reader of pages with a limit of each log's size: a manifest that names one page many times is
 /// damaged.
 struct PageReader<'a> {
-    logs: &'a Pool<'a>,
+    logs: &'a LogCache<'a>,
     read: HashMap<u32, u64>,
 }
 
 impl<'a> PageReader<'a> {
-    fn new(logs: &'a Pool<'a>) -> Self {
+    fn new(logs: &'a LogCache<'a>) -> Self {
         Self { logs, read: HashMap::new() }
     }
 
@@ -258,7 +258,7 @@ impl<'a> PageReader<'a> {
 
 /// Returns the distance between the final position of a writer's appended rows and the position
 /// that it counted, taken from the first record for which both are known.
-fn appended_shift(logs: &Pool<'_>, stored: &StoredDataset, (log, epoch): (u32, u64)) -> Result<u64> {
+fn appended_shift(logs: &LogCache<'_>, stored: &StoredDataset, (log, epoch): (u32, u64)) -> Result<u64> {
     let parts = stored.parts.iter().filter(|part| (part.log, part.epoch) == (log, epoch));
     for part in parts {
         let Some(piece) = part.written.pieces.iter().next() else { continue };

@@ -5,7 +5,7 @@ use super::zone::{fill_may_match, requested_box, zone_map};
 use super::{Elements, Predicate, Zone, ZoneMap, ZoneRequest, rows};
 use crate::{Extreme, Slab};
 use hyperchunk::model::Datatype;
-use hyperchunk::slabs::{Steps, slabs_of};
+use hyperchunk::slabs::{Steps, split_into_slabs};
 use hyperchunk::{Dataset, Error, Result};
 use std::collections::HashSet;
 
@@ -111,7 +111,7 @@ pub(super) fn matches(dataset: &Dataset, predicate: &Predicate, answer: &Answer)
 fn split_slab(dataset: &Dataset, slab: &Slab, out: &mut Vec<Slab>) -> Result<()> {
     let steps = slab.start.iter().zip(&slab.count);
     let steps = steps.map(|(start, count)| Steps { start: *start, step: 1, count: *count }).collect();
-    for choice in slabs_of(dataset, steps, PART_BYTES) {
+    for choice in split_into_slabs(dataset, steps, PART_BYTES) {
         if out.len() > MAX_PARTS {
             return Err(dataset.name(Error::limit("boxes too large to be read: ask about a part")));
         }

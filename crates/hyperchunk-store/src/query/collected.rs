@@ -56,7 +56,7 @@ pub fn gather(
         |(), (file, lacks)| {
             let wanted: Vec<&[u8]> =
                 lacks.iter().filter_map(|place| paths.get(*place)).map(|path| &**path).collect();
-            let statistics = of_file(&collection.member(*file)?, &wanted, options)?;
+            let statistics = read_file_statistics(&collection.member(*file)?, &wanted, options)?;
             let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
             found.extend(lacks.iter().zip(statistics).map(|(place, statistics)| (*place, *file, statistics)));
             drop(found);
@@ -91,7 +91,11 @@ fn check(collection: &Collection, path: &[u8], first: &hyperchunk::File) -> Resu
 }
 
 /// Reads datasets of one file.
-fn of_file(member: &Member, paths: &[&[u8]], options: &OpenOptions) -> Result<Vec<FileStatistics>> {
+fn read_file_statistics(
+    member: &Member,
+    paths: &[&[u8]],
+    options: &OpenOptions,
+) -> Result<Vec<FileStatistics>> {
     let file = member.open(options)?;
     let root = file.root()?.group()?;
     let mut found = Vec::new();

@@ -138,20 +138,20 @@ pub(super) fn top(dataset: &Dataset, count: usize, by: RankBy, slab: Option<&Sla
         }
         heap.push(RankedZone { key, stats: None, zone: Some(zone), smallest });
     }
-    let mut shards = Vec::new();
-    while shards.len() < count {
+    let mut ranked = Vec::new();
+    while ranked.len() < count {
         let Some(next) = heap.pop() else { break };
-        if let Some(shard) = next.stats {
-            shards.push(shard);
+        if let Some(stats) = next.stats {
+            ranked.push(stats);
             continue;
         }
         let Some(zone) = next.zone else { continue };
-        let shard = exact(dataset, &zone, by, elements, &mut bytes_scanned)?;
-        if let Some(shard) = shard {
-            heap.push(RankedZone { key: Some(shard.value), stats: Some(shard), zone: None, smallest });
+        let stats = exact(dataset, &zone, by, elements, &mut bytes_scanned)?;
+        if let Some(stats) = stats {
+            heap.push(RankedZone { key: Some(stats.value), stats: Some(stats), zone: None, smallest });
         }
     }
-    Ok(Top { zones: shards, bytes_scanned, total: wanted.elements()?.saturating_mul(elements.size() as u64) })
+    Ok(Top { zones: ranked, bytes_scanned, total: wanted.elements()?.saturating_mul(elements.size() as u64) })
 }
 
 /// Returns a zone's exact result. Reads its elements unless its statistics are exact and it is one box.
@@ -222,8 +222,8 @@ impl Ord for RankedZone {
         // Of equal keys, inexact ones come first, then smaller indices.
         let exact = self.stats.is_none().cmp(&other.stats.is_none());
         let place = |ranked: &Self| {
-            let shard = ranked.stats.as_ref();
-            shard.map(|shard| shard.index.clone().unwrap_or_else(|| shard.slab.start.clone()))
+            let stats = ranked.stats.as_ref();
+            stats.map(|stats| stats.index.clone().unwrap_or_else(|| stats.slab.start.clone()))
         };
         keys.then(exact).then_with(|| place(other).cmp(&place(self)))
     }

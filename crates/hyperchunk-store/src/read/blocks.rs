@@ -1,10 +1,10 @@
 //! A committed dataset cut into the blocks of a regular grid; each block can be copied as stored or
 //! composed from its layers.
 
-use super::log_cache::Pool;
+use super::log_cache::LogCache;
 use crate::commit::overlap::{Layer, copy_elements, layers, rows};
 use crate::format::manifest::StoredDataset;
-use crate::{Log, Place, Slab};
+use crate::{Log, PieceForm, Slab};
 use hyperchunk::{Error, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub(crate) struct Blocks<'a> {
     stored: &'a StoredDataset,
     block: Vec<u64>,
     layers: Vec<Layer>,
-    logs: &'a Pool<'a>,
+    logs: &'a LogCache<'a>,
     /// Layers of each block that has written data, lowest first, by number in `layers`.
     touched: BTreeMap<Vec<u64>, Vec<u32>>,
 }
@@ -41,7 +41,7 @@ fn narrow(size: u64) -> Result<usize> {
 
 impl<'a> Blocks<'a> {
     /// Cuts a dataset of an epoch into blocks of the given extent.
-    pub(crate) fn new(logs: &'a Pool<'a>, stored: &'a StoredDataset, block: Vec<u64>) -> Result<Self> {
+    pub(crate) fn new(logs: &'a LogCache<'a>, stored: &'a StoredDataset, block: Vec<u64>) -> Result<Self> {
         let layers: Vec<Layer> = layers(stored).collect();
         let mut touched: BTreeMap<Vec<u64>, Vec<u32>> = BTreeMap::new();
         for (number, layer) in layers.iter().enumerate() {
@@ -83,7 +83,7 @@ impl<'a> Blocks<'a> {
         let all = self.touched.get(key).map(Vec::as_slice).unwrap_or_default();
         let layers: Vec<&Layer> = all.iter().filter_map(|number| self.layers.get(*number as usize)).collect();
         let covers = |layer: &&Layer| {
-            !layer.piece.place.is_fields() && layer.seen.intersection(within).as_ref() == Some(within)
+            !layer.piece.form.is_fields() && layer.seen.intersection(within).as_ref() == Some(within)
         };
         let bottom = layers.iter().rposition(covers).unwrap_or(0);
         layers.get(bottom..).unwrap_or_default().to_vec()
@@ -106,7 +106,7 @@ impl<'a> Blocks<'a> {
         let Some(within) = block.clipped(&self.stored.extent) else { return Ok(None) };
         let layers = self.visible(key, &within);
         if let [layer] = &*layers
-            && let Place::Chunk { mask } = layer.piece.place
+            && let PieceForm::Chunk { mask } = layer.piece.form
             && whole
             && layer.piece.slab == block
             && layer.seen.intersection(&within).as_ref() == Some(&within)

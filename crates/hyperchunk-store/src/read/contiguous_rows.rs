@@ -3,7 +3,7 @@
 //! Checksums are not verified; `hyperchunk store verify` does that.
 
 use super::pieces::{Fuel, Hits};
-use crate::format::piece::Place;
+use crate::format::piece::PieceForm;
 use crate::read::snapshot::{ShardedDataset, State};
 use hyperchunk::internal::{Stretch, placed};
 use hyperchunk::{Limits, Result};
@@ -58,7 +58,8 @@ impl ShardedDataset {
             let bytes = elements.and_then(|elements| elements.checked_mul(element));
             let (log, length) = known.extent(piece.layer);
             let inside = piece.offset.checked_add(piece.length).is_some_and(|end| end <= length);
-            let as_it_is = piece.place == Place::Raw && whole_rows && inside && bytes == Some(piece.length);
+            let as_it_is =
+                piece.form == PieceForm::Raw && whole_rows && inside && bytes == Some(piece.length);
             for part in taken.take(first..end) {
                 if as_it_is && let (Some(begin), Ok(log)) = (start.first(), u32::try_from(log)) {
                     let source = store.log(log)?;

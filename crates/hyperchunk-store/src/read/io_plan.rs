@@ -3,7 +3,7 @@
 use super::pieces::FoundPiece;
 use crate::arrow_files::{inside, is_in};
 use crate::format::checksums::{LastBatch, Record};
-use crate::format::piece::Place;
+use crate::format::piece::PieceForm;
 use crate::read::plan::{PartRead, ReadResources};
 use crate::statistics::{Pass, checksum};
 use hyperchunk::internal::{ChunkCache, Part, Parts, Scratch, spread};
@@ -65,7 +65,7 @@ impl IoPlan {
         mut order: Vec<u32>,
         means: ReadResources<'_>,
     ) -> Result<Self> {
-        let has_chunks = order.iter().any(|place| painting.piece(*place).place.is_chunk());
+        let has_chunks = order.iter().any(|place| painting.piece(*place).form.is_chunk());
         if has_chunks && painting.chunk_bytes as u64 > means.limits.chunk_bytes {
             let message =
                 format!("chunks of more than {} bytes (limit `chunk_bytes`)", means.limits.chunk_bytes);
@@ -101,7 +101,7 @@ impl IoPlan {
         let place = self.order[at];
         let found = *painting.piece(place);
         let needed = painting.needed(place);
-        if let Place::Chunk { .. } = found.place
+        if let PieceForm::Chunk { .. } = found.form
             && !needed.whole
             && ChunkCache::takes(painting.chunk_bytes)
             && let Some(bytes) =
@@ -110,7 +110,7 @@ impl IoPlan {
             self.jobs.push(Job::Decoded(at, bytes));
             return Ok(at + 1);
         }
-        if !found.place.is_chunk() && needed.range.end - needed.range.start > MAX_COALESCED_PIECE_BYTES {
+        if !found.form.is_chunk() && needed.range.end - needed.range.start > MAX_COALESCED_PIECE_BYTES {
             if !needed.whole {
                 painting.split_piece((at, place), &needed.bounds, &mut self.jobs);
                 return Ok(at + 1);
@@ -155,10 +155,10 @@ impl<'a> PartRead<'a> {
         let found = self.piece(place);
         let bounds = self.bounds(place);
         let whole = self.is_whole(place, &bounds);
-        let range = match found.place {
+        let range = match found.form {
             _ if whole => 0..found.length,
-            Place::Chunk { .. } => 0..found.length,
-            Place::Raw | Place::Fields { .. } => self.wanted_range(place, &bounds),
+            PieceForm::Chunk { .. } => 0..found.length,
+            PieceForm::Raw | PieceForm::Fields { .. } => self.wanted_range(place, &bounds),
         };
         NeededBytes { range: found.offset + range.start..found.offset + range.end, whole, bounds }
     }
@@ -392,7 +392,7 @@ impl<'a> PartRead<'a> {
             let found = *self.piece(*place);
             let Some(headers) = self.logs.headers(found.layer) else { continue };
             let key = (self.logs.extent(found.layer).0, found.head);
-            let verified = found.place.is_chunk() || self.is_whole(*place, &self.bounds(*place));
+            let verified = found.form.is_chunk() || self.is_whole(*place, &self.bounds(*place));
             // For rows in a fragment, the header is in another file.
             let elsewhere = is_in(found.offset);
             if !verified || elsewhere || found.head >= found.offset || !self.checks.is_missing(headers, key) {
@@ -434,14 +434,14 @@ impl<'a> PartRead<'a> {
                 let found = self.piece(*place);
                 let named = |error: Error| self.with_location(error, found.layer, found.offset);
                 let needed = self.needed(*place);
-                whole &= needed.whole || found.place.is_chunk();
-                match found.place {
-                    Place::Raw | Place::Fields { .. } => {
+                whole &= needed.whole || found.form.is_chunk();
+                match found.form {
+                    PieceForm::Raw | PieceForm::Fields { .. } => {
                         let first = (needed.range.start - found.offset) / self.size(*place);
                         let stored = part(needed.range.start, needed.range.end)?;
                         self.scatter(*place, None, first, stored, scratch).map_err(named)?;
                     }
-                    Place::Chunk { mask } => {
+                    PieceForm::Chunk { mask } => {
                         let stored = part(found.offset, found.offset + found.length)?;
                         let mut decoder = std::mem::take(&mut scratch.decoder);
                         let decoded = decoder.decode(&self.about.pipeline, mask, stored, self.chunk_bytes);
@@ -562,7 +562,7 @@ impl<'a> PartRead<'a> {
     ) -> Result<()> {
         let offset = self.piece(place).offset;
         let size = self.size(place);
-        let is_direct = self.output.is_copy() && self.piece(place).place == Place::Raw;
+        let is_direct = self.output.is_copy() && self.piece(place).form == PieceForm::Raw;
         let only = self.grid.as_ref().and_then(|grid| grid.only_run(self.slab(place), bounds));
         if let Some(run) = only.filter(|run| run.count == 1 && is_direct) {
             // SAFETY: pieces of a wave, and parts of one piece, have disjoint targets, and each is
@@ -610,7 +610,7 @@ impl<'a> PartRead<'a> {
 
     /// Returns the number of bytes that a piece has of each element.
     fn size(&self, place: u32) -> u64 {
-        self.piece(place).place.size(self.about.element as u64)
+        self.piece(place).form.size(self.about.element as u64)
     }
 
     fn copy_run(
@@ -626,9 +626,11 @@ impl<'a> PartRead<'a> {
         // one thread.
         unsafe {
             let run = Run { source, ..*run };
-            match self.piece(place).place {
-                Place::Raw | Place::Chunk { .. } => self.output.put_run(&run, bytes, &mut scratch.gathered),
-                fields @ Place::Fields { .. } => {
+            match self.piece(place).form {
+                PieceForm::Raw | PieceForm::Chunk { .. } => {
+                    self.output.put_run(&run, bytes, &mut scratch.gathered)
+                }
+                fields @ PieceForm::Fields { .. } => {
                     let put = |stored: &[u8], part: &mut [u8]| fields.put(self.about.element, stored, part);
                     let size = usize::try_from(self.size(place)).unwrap_or(usize::MAX);
                     self.output.put_parts(&run, (size, bytes), &mut scratch.gathered, put)

@@ -1,4 +1,4 @@
-//! Pool of an epoch's logs that are read repeatedly, with a limit on open files.
+//! LogCache of an epoch's logs that are read repeatedly, with a limit on open files.
 
 use crate::location::site::{LogName, Site, SiteBuf};
 use crate::{Log, Manifest};
@@ -11,13 +11,13 @@ const MAX_OPEN_LOGS: usize = 256;
 
 /// The logs of an epoch.
 #[derive(Debug)]
-pub(crate) struct Pool<'m> {
+pub(crate) struct LogCache<'m> {
     site: SiteBuf,
     manifest: &'m Manifest,
     open: Mutex<HashMap<u32, Arc<Log>>>,
 }
 
-impl<'m> Pool<'m> {
+impl<'m> LogCache<'m> {
     pub(crate) fn new<'a>(site: impl Into<Site<'a>>, manifest: &'m Manifest) -> Self {
         Self { site: site.into().into(), manifest, open: Mutex::default() }
     }
@@ -31,7 +31,7 @@ impl<'m> Pool<'m> {
         let known = self.manifest.logs.get(number as usize);
         let known = known.ok_or_else(|| Error::corrupt(format!("no log of number {number}")))?;
         let name = LogName::from((self.site.site(), known.writer));
-        let log = Arc::new(Log::log_size(name)?);
+        let log = Arc::new(Log::open_for_reads(name)?);
         if log.writer() != known.writer {
             return Err(Error::corrupt("a log that belongs to another writer than its name says")
                 .file(name.path().display()));

@@ -4,7 +4,7 @@
 
 use super::pieces::Hits;
 use super::rtree::{RTree, holds, meet};
-use crate::format::piece::Place;
+use crate::format::piece::PieceForm;
 
 /// Wave number of pieces that another piece hides completely.
 const HIDDEN: u32 = u32::MAX;
@@ -18,7 +18,7 @@ const MAX_COMPARISONS: u64 = 64;
 pub(crate) fn waves(hits: &Hits) -> Vec<Vec<u32>> {
     let boxes: Vec<&[u64]> = hits.found.iter().map(|found| hits.visible(found)).collect();
     let rank = boxes.first().map_or(0, |first| first.len() / 2);
-    let places = hits.found.iter().map(|found| found.place).collect();
+    let places = hits.found.iter().map(|found| found.form).collect();
     let mut waves = OverlayOrder { boxes, places, rank, of: vec![0; hits.found.len()] };
     let mut all: Vec<u32> = (0..hits.found.len() as u32).collect();
     waves.cut(&mut all, 0, 0, MAX_CUTS);
@@ -37,7 +37,7 @@ pub(crate) fn waves(hits: &Hits) -> Vec<Vec<u32>> {
 
 struct OverlayOrder<'a> {
     boxes: Vec<&'a [u64]>,
-    places: Vec<Place>,
+    places: Vec<PieceForm>,
     rank: usize,
     /// Wave of each piece.
     of: Vec<u32>,

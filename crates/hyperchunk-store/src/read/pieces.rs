@@ -8,7 +8,7 @@
 use super::rtree::{RTree, meet};
 use crate::format::index::DatasetWrites;
 use crate::format::manifest::{Manifest, StoredDataset};
-use crate::format::piece::{Extent, Piece, Place};
+use crate::format::piece::{Extent, Piece, PieceForm};
 use crate::format::run_length::{PackedPieces, Run};
 use hyperchunk::{Error, Limits, Result};
 use std::cell::Cell;
@@ -105,7 +105,7 @@ pub(crate) struct FoundPiece {
     pub(crate) length: u64,
     pub(crate) order: u64,
     pub(crate) head: u64,
-    pub(crate) place: Place,
+    pub(crate) form: PieceForm,
     /// Index of its coordinates.
     at: u32,
 }
@@ -251,7 +251,7 @@ impl Pieces {
             return Err(Error::invalid("pieces of an epoch do not change"));
         };
         packed.push(piece);
-        self.fields |= piece.place.is_fields();
+        self.fields |= piece.form.is_fields();
         // The last run may still grow; all others are final.
         let done = packed.runs().len() - 1;
         while self.done < done {
@@ -284,7 +284,7 @@ impl Pieces {
     /// Adds a run, split into at most `cut` items.
     fn add(&mut self, layer: usize, run: usize, cut: u64) -> Result<()> {
         let found = &self.layers[layer].packed().runs()[run];
-        self.fields |= found.place.is_fields();
+        self.fields |= found.form.is_fields();
         let loops = loops(found, self.rank)?;
         let (layer, run) = (layer as u32, run as u32);
         let turns = found.levels.last().map_or(1, |(turns, _)| *turns);
@@ -342,7 +342,7 @@ impl Pieces {
                 if hits.found.len() >= most {
                     return Err(None);
                 }
-                hits.add(tuple, (first + layer, run, index), found.place, (from, clip), see);
+                hits.add(tuple, (first + layer, run, index), found.form, (from, clip), see);
                 Ok(())
             };
             match found.levels.as_slice() {
@@ -392,7 +392,7 @@ impl Hits {
         &mut self,
         tuple: &[u64],
         (layer, run, index): (u32, u32, u64),
-        place: Place,
+        form: PieceForm,
         (from, clip): (&Layer, Option<&[u64]>),
         see: &mut (impl FnMut(&[u64], &mut Vec<u64>) -> bool + ?Sized),
     ) {
@@ -416,7 +416,7 @@ impl Hits {
             return;
         }
         let at = self.found.len() as u32;
-        self.found.push(FoundPiece { layer, run, index, offset, length, order, head, place, at });
+        self.found.push(FoundPiece { layer, run, index, offset, length, order, head, form, at });
     }
 
     /// Removes all pieces.

@@ -12,7 +12,7 @@ use super::overlay_order::waves;
 use super::pieces::{FoundPiece, Fuel, Hits};
 use crate::arrow_files::is_in;
 use crate::format::checksums::{Checks, Headers};
-use crate::format::piece::Place;
+use crate::format::piece::PieceForm;
 use hyperchunk::internal::{ChunkCache, Output, Parts, spread};
 use hyperchunk::io::Source;
 use hyperchunk::{Error, Limits, Result};
@@ -286,7 +286,7 @@ fn plan_points<'a>(
                     before = before.saturating_mul(extent[axis]).saturating_add(at);
                 }
                 let mut left = Vec::new();
-                let is_fields = found.place.is_fields();
+                let is_fields = found.form.is_fields();
                 for free in &free {
                     let (from, to) = (free.start.max(range.start), free.end.min(range.end));
                     if from >= to {
@@ -354,7 +354,7 @@ impl<'a> PartRead<'a> {
     /// unless there are fields, which overlay other pieces.
     fn wave_order(&self) -> Vec<Vec<u32>> {
         let mut all: Vec<u32> = (0..self.hits.found.len() as u32).collect();
-        if !self.hits.found.iter().any(|found| found.place.is_fields()) {
+        if !self.hits.found.iter().any(|found| found.form.is_fields()) {
             return vec![all];
         }
         all.sort_unstable_by_key(|place| self.piece(*place).key());
@@ -364,7 +364,7 @@ impl<'a> PartRead<'a> {
     /// Returns the number of elements that the pieces of a wave provide completely.
     fn count_elements(&self, wave: Option<&Vec<u32>>) -> u64 {
         let Some(grid) = &self.grid else { return 0 };
-        let whole = wave.into_iter().flatten().filter(|place| !self.piece(**place).place.is_fields());
+        let whole = wave.into_iter().flatten().filter(|place| !self.piece(**place).form.is_fields());
         let pieces = whole.map(|place| grid.count(&self.bounds(*place)));
         pieces.fold(0, u64::saturating_add)
     }
@@ -458,16 +458,16 @@ impl<'a> PartRead<'a> {
         if found.offset.checked_add(found.length).is_none_or(|end| end > length) {
             return wrong(format!("{} bytes of a piece beyond the log's {length}", found.length));
         }
-        match found.place {
-            Place::Raw | Place::Fields { .. } => {
+        match found.form {
+            PieceForm::Raw | PieceForm::Fields { .. } => {
                 let element = self.about.element as u64;
-                let size = found.place.size(element);
+                let size = found.form.size(element);
                 let needed = count.iter().try_fold(size, |size, dim| size.checked_mul(*dim));
-                if needed != Some(found.length) || found.place.range(element).end > element {
+                if needed != Some(found.length) || found.form.range(element).end > element {
                     return wrong(format!("{} bytes of a piece of {count:?} elements", found.length));
                 }
             }
-            Place::Chunk { .. } => {
+            PieceForm::Chunk { .. } => {
                 let chunk = &self.about.chunk;
                 let aligned = start.iter().zip(chunk).all(|(start, dim)| *dim > 0 && start % dim == 0);
                 if count != chunk || !aligned {

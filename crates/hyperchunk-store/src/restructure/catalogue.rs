@@ -68,7 +68,7 @@ pub fn layouts(path: &Path) -> Result<Vec<LayoutInfo>> {
     let file = File::open(path, &options)?;
     let mut listed = Vec::new();
     let of = real_file(path);
-    let trust = Trust::of_path(&of);
+    let trust = Trust::for_path(&of);
     for (id, folder) in folders(&of, &trust)? {
         let Ok((request, identity)) = request_in(&folder, &trust) else { continue };
         let path = names::whole(&folder);
@@ -104,7 +104,7 @@ pub fn remove(path: &Path, id: &str) -> Result<PathBuf> {
 /// Returns the layout whose id has this prefix.
 pub(super) fn find(path: &Path, id: &str) -> Result<String> {
     let none = |message: &str| Error::new(ErrorKind::NotFound, message).file(path.display());
-    let all = folders(path, &Trust::of_path(path))?;
+    let all = folders(path, &Trust::for_path(path))?;
     let mut found =
         all.into_iter().map(|(name, _)| name).filter(|name| !id.is_empty() && name.starts_with(id));
     match (found.next(), found.next()) {

@@ -311,8 +311,8 @@ impl Job {
     /// Returns the trust rules for folders, and the file next to which they are.
     fn trust(&self) -> (Trust, PathBuf) {
         match self.beside() {
-            Some(of) => (Trust::of_writer(&of), of),
-            None => (Trust::of_reader(), PathBuf::new()),
+            Some(of) => (Trust::for_writer(&of), of),
+            None => (Trust::for_reader(), PathBuf::new()),
         }
     }
 
@@ -499,7 +499,7 @@ pub(super) fn chunk_shape(dataset: &Dataset) -> Vec<u64> {
 pub(super) fn read_request(folder: &Path) -> Result<(Request, String)> {
     let owner =
         folder.parent().and_then(Path::parent).and_then(|logs| owner_of_log(&logs.join(REQUEST_FILE)));
-    request_in(folder, &owner.map_or_else(Trust::of_reader, |owner| Trust::of_path(&owner)))
+    request_in(folder, &owner.map_or_else(Trust::for_reader, |owner| Trust::for_path(&owner)))
 }
 
 /// As [`read_request`], with known trust rules.

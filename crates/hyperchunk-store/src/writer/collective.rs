@@ -7,7 +7,7 @@
 use crate::commit::overlap::is_same_elements;
 use crate::format::manifest::StoredDataset;
 use crate::location::site::Site;
-use crate::read::log_cache::Pool;
+use crate::read::log_cache::LogCache;
 use crate::{DatasetId, DatasetWrites, Manifest, PackedPieces, Part, Piece};
 use hyperchunk::Result;
 use std::collections::HashSet;
@@ -21,7 +21,7 @@ const MAX_PIECES: usize = 64;
 pub(crate) fn lower_common_writes(manifest: &mut Manifest, site: Site<'_>) -> Result<HashSet<DatasetId>> {
     let mut lowered = Vec::new();
     {
-        let logs = Pool::new(site, manifest);
+        let logs = LogCache::new(site, manifest);
         for (number, stored) in manifest.datasets.iter().enumerate() {
             let common = common_prefix(manifest, stored, &logs)?;
             if common > 0 {
@@ -63,7 +63,7 @@ pub(crate) fn lower_common_writes(manifest: &mut Manifest, site: Site<'_>) -> Re
 
 /// Returns the number of leading pieces that all parts of the newest epoch have in common; 0 unless
 /// there are several writers of equal priority.
-fn common_prefix(manifest: &Manifest, stored: &StoredDataset, logs: &Pool<'_>) -> Result<usize> {
+fn common_prefix(manifest: &Manifest, stored: &StoredDataset, logs: &LogCache<'_>) -> Result<usize> {
     let of_epoch = || stored.parts.iter().filter(|part| part.epoch == manifest.number);
     let parts: Vec<&Part> = of_epoch().filter(|part| !part.written.pieces.is_empty()).collect();
     let mut writers: Vec<u32> = parts.iter().map(|part| part.log).collect();
@@ -84,7 +84,7 @@ fn common_prefix(manifest: &Manifest, stored: &StoredDataset, logs: &Pool<'_>) -
     for (at, piece) in first.iter().enumerate() {
         for (part, list) in parts.iter().skip(1).zip(others) {
             let Some(other) = list.get(at) else { return Ok(common) };
-            if other.slab != piece.slab || other.place != piece.place || other.length != piece.length {
+            if other.slab != piece.slab || other.form != piece.form || other.length != piece.length {
                 return Ok(common);
             }
             let (one, two) = (logs.get(parts[0].log)?, logs.get(part.log)?);

@@ -110,7 +110,7 @@ fn fill_elements(elements: &mut [u8], fill: Option<&[u8]>) {
 mod tests {
     use super::*;
     use crate::tests::{Folder, options};
-    use crate::{Definition, Place};
+    use crate::{Definition, PieceForm};
     use hyperchunk_format::model::{ByteOrder, Datatype, FillTime, FillWhen, Filter};
     use hyperchunk_format::select::Axis;
 
@@ -154,7 +154,7 @@ mod tests {
             .unwrap()
             .pieces
             .iter()
-            .filter(|piece| matches!(piece.place, Place::Chunk { .. }))
+            .filter(|piece| matches!(piece.form, PieceForm::Chunk { .. }))
             .count();
         assert_eq!(stored, 2 * chunks);
         let error = writer.write_filtered(filtered, &choice, &bytes[1..], 1).unwrap_err();

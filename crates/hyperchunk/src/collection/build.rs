@@ -3,7 +3,7 @@
 use super::layout::{Concat, DatasetLayout, FileLayout, describe, dimension_length};
 use super::predicted::{PredictedSource, Prediction};
 use super::statistics::put_unknown;
-use super::{Collection, CollectionFile, CollectionVariable, SkippedFile};
+use super::{Collection, CollectionFile, CollectionVariable, SkippedFile, Units};
 use crate::index::{Identity, Index, IndexOption, Tables};
 use crate::io::{self, Source, interrupt};
 use crate::read::{Read, read_many, spread};
@@ -39,6 +39,24 @@ struct CollectedFile {
     layout: FileLayout,
 }
 
+/// What a collection keeps of one file, without its layout, which takes more memory than all else.
+struct JoinedFile {
+    file: CollectionFile,
+    index: Bytes,
+    /// For each variable of the collection.
+    parts: Vec<Part>,
+}
+
+/// What a collection keeps of one dataset of one file.
+struct Part {
+    /// Extent along the joined axis.
+    length: Option<u64>,
+    /// Stored values of a coordinate.
+    values: Option<Vec<u8>>,
+    /// Units and calendar, if they are not the first file's.
+    units: Option<Units>,
+}
+
 impl Collection {
     /// Reads the structure of files, and the values of their coordinates. `progress` gets the number of finished
     /// files.
@@ -71,10 +89,11 @@ impl Collection {
         }
         let mut collection = Self::empty(concat, variables);
         collection.check(&first, &first).map_err(|error| error.file(first_name))?;
-        collection.push(&first, &first.layout);
         let found = collection.members(others, options, how, &first, (&prediction, 1), progress)?;
-        for (name, member) in others.iter().zip(found) {
-            collection.add(name, member, &first.layout);
+        let first = collection.joined(first, None);
+        collection.push(first);
+        for (name, file) in others.iter().zip(found) {
+            collection.add(name, file);
         }
         Ok(collection)
     }
@@ -99,8 +118,8 @@ impl Collection {
         let values = coordinate_values(&file, &layout)?;
         let first = CollectedFile { file: self.file(0)?.clone(), index: Bytes::new(), values, layout };
         let found = self.members(&new, options, how, &first, (&Arc::default(), 0), progress)?;
-        for (name, member) in new.iter().zip(found) {
-            self.add(name, member, &first.layout);
+        for (name, file) in new.iter().zip(found) {
+            self.add(name, file);
         }
         Ok(new.len())
     }
@@ -114,9 +133,8 @@ impl Collection {
         first: &CollectedFile,
         (prediction, done): (&Arc<Prediction>, usize),
         progress: &(dyn Fn(usize) + Sync),
-    ) -> Result<Vec<Result<CollectedFile>>> {
-        let found: Mutex<Vec<Option<Result<CollectedFile>>>> =
-            Mutex::new(names.iter().map(|_| None).collect());
+    ) -> Result<Vec<Result<JoinedFile>>> {
+        let found: Mutex<Vec<Option<Result<JoinedFile>>>> = Mutex::new(names.iter().map(|_| None).collect());
         let is_remote = names.iter().any(|name| io::local_path(name).is_none());
         let threads = if is_remote { MAX_FILES_AT_ONCE } else { options.thread_count() };
         let done = AtomicUsize::new(done);
@@ -125,11 +143,9 @@ impl Collection {
             names.iter().enumerate(),
             || (),
             |(), (place, name)| {
-                let read = member(name, options, prediction).and_then(|(mut member, _)| {
+                let read = member(name, options, prediction).and_then(|(member, _)| {
                     self.check(&member, first).map_err(|error| error.file(io::without_secrets(name)))?;
-                    // Only the joined coordinates are kept of each file.
-                    member.values.retain(|path, _| self.axis(path).is_some());
-                    Ok(member)
+                    Ok(self.joined(member, Some(&first.layout)))
                 });
                 let read = match read {
                     Err(error) if !how.skip => return Err(error),
@@ -183,38 +199,53 @@ impl Collection {
         }
     }
 
-    fn add(&mut self, name: &str, member: Result<CollectedFile>, first: &FileLayout) {
-        match member {
-            Ok(member) => self.push(&member, first),
+    fn add(&mut self, name: &str, file: Result<JoinedFile>) {
+        match file {
+            Ok(file) => self.push(file),
             Err(error) => {
                 self.skipped.push(SkippedFile { name: name.to_owned(), reason: error.to_string() });
             }
         }
     }
 
-    fn push(&mut self, member: &CollectedFile, first: &FileLayout) {
-        for variable in &mut self.variables {
+    /// Returns what is kept of a file. `first` is the layout of the first file; `None` for that one itself.
+    fn joined(&self, mut member: CollectedFile, first: Option<&FileLayout>) -> JoinedFile {
+        let units = |dataset: &DatasetLayout| dataset.units().map(|text| text.map(str::to_owned));
+        let mut parts = Vec::with_capacity(self.variables.len());
+        for variable in &self.variables {
+            // Of coordinates that are not joined, the first file's values stand for all.
+            let is_kept = variable.axis.is_some() || first.is_none();
+            let values = member.values.remove(&variable.path).filter(|_| is_kept);
             let dataset = member.layout.get(&variable.path);
-            if let Some(axis) = variable.axis {
-                let length = dataset.map_or(0, |dataset| dimension_length(&member.layout, dataset, axis));
+            let length = variable
+                .axis
+                .map(|axis| dataset.map_or(0, |dataset| dimension_length(&member.layout, dataset, axis)));
+            let own = dataset.map(units).unwrap_or_default();
+            let differs = variable.axis.is_some()
+                && first.is_some_and(|first| own != first.get(&variable.path).map(units).unwrap_or_default());
+            parts.push(Part { length, values, units: differs.then_some(own) });
+        }
+        JoinedFile { file: member.file, index: member.index, parts }
+    }
+
+    fn push(&mut self, file: JoinedFile) {
+        let place = self.files.len() as u64;
+        for (variable, part) in self.variables.iter_mut().zip(file.parts) {
+            if let Some(length) = part.length {
                 Arc::make_mut(&mut variable.lengths).push(length);
             }
             if let Some(statistics) = &mut variable.statistics {
                 put_unknown(statistics);
             }
-            if let Some(values) = member.values.get(&variable.path)
-                && (variable.axis.is_some() || self.files.is_empty())
-            {
-                variable.values.get_or_insert_default().extend_from_slice(values);
+            if let Some(values) = part.values {
+                variable.values.get_or_insert_default().extend_from_slice(&values);
             }
-            let units = |dataset: &DatasetLayout| dataset.units().map(|text| text.map(str::to_owned));
-            let own = dataset.map(units).unwrap_or_default();
-            if variable.axis.is_some() && own != first.get(&variable.path).map(units).unwrap_or_default() {
-                variable.units.insert(self.files.len() as u64, own);
+            if let Some(units) = part.units {
+                variable.units.insert(place, units);
             }
         }
-        self.files.push(member.file.clone());
-        self.indexes.push(member.index.clone());
+        self.files.push(file.file);
+        self.indexes.push(file.index);
     }
 }
 

@@ -174,7 +174,7 @@ pub(super) fn parse(bytes: Bytes, limits: &Limits) -> Result<Collection> {
     let (files, variables) = (section()?, section()?);
     let mut collection = Collection::empty(concat, Vec::new());
     parse_files(&files, &bytes, at, &mut collection)?;
-    let known = if Frame::version_of(&bytes) == 1 { HAS_VALUES } else { HAS_VALUES | HAS_STATISTICS };
+    let known = if Frame::format_version(&bytes) == 1 { HAS_VALUES } else { HAS_VALUES | HAS_STATISTICS };
     parse_variables(&variables, known, &mut collection)?;
     for variable in &mut collection.variables {
         if variable.values.is_some() {

@@ -108,7 +108,7 @@ impl Frame {
 
     /// Returns the version of the format of a file whose header is checked.
     #[must_use]
-    pub fn version_of(bytes: &[u8]) -> u16 {
+    pub fn format_version(bytes: &[u8]) -> u16 {
         bytes.get(8..10).and_then(|version| version.try_into().ok()).map_or(0, u16::from_le_bytes)
     }
 

@@ -407,7 +407,7 @@ pub fn open_cached(path: &Path) -> Result<Option<LocalFile>> {
     if !Trust::cache(path.parent().unwrap_or(Path::new(".")))? {
         return Ok(None);
     }
-    Trust::of_reader().open(path, 0)
+    Trust::for_reader().open(path, 0)
 }
 
 /// Returns the path of the index in the cache folder, given a file's absolute path or URL. The folder is

@@ -93,7 +93,7 @@ impl Lock {
         again: bool,
     ) -> std::result::Result<Option<Arc<Self>>, Refusal> {
         let locking = locking.resolved();
-        let Some(key) = key_of(file).filter(|_| locking != Locking::Never) else { return Ok(None) };
+        let Some(key) = file_key(file).filter(|_| locking != Locking::Never) else { return Ok(None) };
         let Ok(held) = HELD.get(|| Ok(Held::default()), drop) else { return Ok(None) };
         let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(there) = held.get(&key).and_then(Weak::upgrade) {
@@ -231,7 +231,7 @@ fn has_no_locks(error: &io::Error) -> bool {
 
 /// Returns the file's key; `None` where locks are mandatory (not Unix), since they would also keep out
 /// programs that take no lock. libhdf5 takes none there either.
-fn key_of(file: &File) -> Option<Key> {
+fn file_key(file: &File) -> Option<Key> {
     os::identity(&file.metadata().ok()?)
 }
 

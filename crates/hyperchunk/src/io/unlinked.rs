@@ -82,7 +82,7 @@ mod unix {
                 reason = "the widths differ between systems"
             )]
             let is_same = (found.st_dev as u64, found.st_ino as u64) == (own.dev(), own.ino());
-            (done == 0 && is_same) || place_of(file).is_some_and(|place| place.parent() == Some(path))
+            (done == 0 && is_same) || present_path(file).is_some_and(|place| place.parent() == Some(path))
         }
 
         /// Opens a file in it or below it, by a relative path without symbolic links.
@@ -95,7 +95,7 @@ mod unix {
     }
 
     /// Returns the present path of an open file, or the last one.
-    fn place_of(file: &File) -> Option<std::path::PathBuf> {
+    fn present_path(file: &File) -> Option<std::path::PathBuf> {
         cfg!(target_os = "linux")
             .then(|| std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok())
             .flatten()

@@ -109,7 +109,7 @@ mod unix {
         }
     }
 
-    fn name_of(name: &OsStr) -> io::Result<CString> {
+    fn to_c_string(name: &OsStr) -> io::Result<CString> {
         CString::new(name.as_bytes()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))
     }
 
@@ -144,7 +144,7 @@ mod unix {
         }
 
         fn at(&self, name: &OsStr, flags: libc::c_int, mode: u32) -> io::Result<File> {
-            let name = name_of(name)?;
+            let name = to_c_string(name)?;
             let flags = flags | libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NOCTTY;
             loop {
                 // SAFETY: an open descriptor and a string that ends with NUL; the call keeps neither.
@@ -197,7 +197,7 @@ mod unix {
         /// # Errors
         /// AlreadyExists if the name exists; the system's errors.
         pub fn make(&self, name: &OsStr, mode: u32) -> io::Result<()> {
-            let name = name_of(name)?;
+            let name = to_c_string(name)?;
             let mode = libc::mode_t::try_from(mode).unwrap_or(0o700);
             // SAFETY: as in `at`.
             done(unsafe { libc::mkdirat(self.handle.as_raw_fd(), name.as_ptr(), mode) })
@@ -208,7 +208,7 @@ mod unix {
         /// # Errors
         /// The system's errors.
         pub fn look(&self, name: &OsStr) -> io::Result<Entry> {
-            let name = name_of(name)?;
+            let name = to_c_string(name)?;
             let mut found = std::mem::MaybeUninit::<libc::stat>::zeroed();
             // SAFETY: as in `at`; `found` has room for the result.
             done(unsafe {
@@ -242,7 +242,7 @@ mod unix {
             if !replace {
                 return self.rename_new(from, (folder, to));
             }
-            let (from, to) = (name_of(from)?, name_of(to)?);
+            let (from, to) = (to_c_string(from)?, to_c_string(to)?);
             let (old, new) = (self.handle.as_raw_fd(), folder.handle.as_raw_fd());
             // SAFETY: as in `at`.
             done(unsafe { libc::renameat(old, from.as_ptr(), new, to.as_ptr()) })
@@ -254,7 +254,7 @@ mod unix {
         /// Unsupported on systems, kernels and file systems that cannot; the system's errors.
         #[cfg(target_os = "linux")]
         pub fn exchange(&self, one: &OsStr, other: &OsStr) -> io::Result<()> {
-            let (one, other) = (name_of(one)?, name_of(other)?);
+            let (one, other) = (to_c_string(one)?, to_c_string(other)?);
             let folder = self.handle.as_raw_fd();
             // SAFETY: as in `at`.
             let exchanged = done(unsafe {
@@ -279,7 +279,7 @@ mod unix {
         fn rename_new(&self, from: &OsStr, to: (&Self, &OsStr)) -> io::Result<()> {
             let (folder, to) = to;
             let (old, new) = (self.handle.as_raw_fd(), folder.handle.as_raw_fd());
-            let names = (name_of(from)?, name_of(to)?);
+            let names = (to_c_string(from)?, to_c_string(to)?);
             let (one, other) = (names.0.as_ptr(), names.1.as_ptr());
             // SAFETY: as in `at`.
             let renamed = done(unsafe { libc::renameat2(old, one, new, other, libc::RENAME_NOREPLACE) });
@@ -301,7 +301,7 @@ mod unix {
         fn link_new(&self, from: &OsStr, to: (&Self, &OsStr)) -> io::Result<()> {
             let (folder, to) = to;
             let (old, new) = (self.handle.as_raw_fd(), folder.handle.as_raw_fd());
-            let names = (name_of(from)?, name_of(to)?);
+            let names = (to_c_string(from)?, to_c_string(to)?);
             // SAFETY: as in `at`.
             match done(unsafe { libc::linkat(old, names.0.as_ptr(), new, names.1.as_ptr(), 0) }) {
                 Ok(()) => self.remove(from),
@@ -317,7 +317,7 @@ mod unix {
         /// # Errors
         /// The system's errors.
         pub fn remove(&self, name: &OsStr) -> io::Result<()> {
-            let name = name_of(name)?;
+            let name = to_c_string(name)?;
             // SAFETY: as in `at`.
             done(unsafe { libc::unlinkat(self.handle.as_raw_fd(), name.as_ptr(), 0) })
         }

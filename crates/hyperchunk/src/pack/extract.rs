@@ -3,7 +3,7 @@
 use super::filters;
 use super::translate::{AddressContext, Translation};
 use crate::output;
-use crate::slabs::{Steps, slabs_of};
+use crate::slabs::{Steps, split_into_slabs};
 use crate::write::{CreateOptions, DatasetOptions, DatasetWriter, NewLayout, NodeId, Writer};
 use crate::{Dataset, Error, Result};
 use hyperchunk_format::codec::{self, Target};
@@ -74,7 +74,7 @@ fn fill(
     let file = dataset.object().file();
     let axes: Vec<Steps> = part.iter().map(|(steps, _)| *steps).collect();
     let mut buffer = Vec::new();
-    for slab in slabs_of(dataset, axes, memory.max(1)) {
+    for slab in split_into_slabs(dataset, axes, memory.max(1)) {
         let count = slab.count(dataset.dims())?.checked_mul(dataset.datatype().size);
         let count = count.and_then(|count| usize::try_from(count).ok());
         buffer.resize(count.ok_or_else(|| Error::limit("larger than the address space"))?, 0);

@@ -23,7 +23,7 @@ pub(crate) struct Ahead {
 
 impl Ahead {
     /// Returns whether the range is of this file.
-    pub(super) fn is_of(&self, source: &Arc<dyn Source>) -> bool {
+    pub(super) fn has_source(&self, source: &Arc<dyn Source>) -> bool {
         Arc::ptr_eq(&self.source, source)
     }
 

@@ -45,7 +45,7 @@ pub(super) fn read(dataset: &Dataset, choice: &Selection, output: &Output<'_>) -
         let fill = dataset.unwritten()?;
         let count = choice.count(dataset.dims())?;
         // SAFETY: this thread is alone.
-        return unsafe { output.fill(0, count_of(count)?, fill.as_deref()) };
+        return unsafe { output.fill(0, to_usize(count)?, fill.as_deref()) };
     };
     let threads = dataset.threads_for(output.bytes() / 4);
     spread(threads, Jobs::new(dataset, choice, output)?, Vec::new, |scratch: &mut Vec<u8>, job| {
@@ -55,7 +55,7 @@ pub(super) fn read(dataset: &Dataset, choice: &Selection, output: &Output<'_>) -
             // SAFETY: jobs have disjoint targets.
             return bytes.read(job.offset, unsafe { output.direct(target, count) }?);
         }
-        crate::room::resize(scratch, count_of(job.length)?)?;
+        crate::room::resize(scratch, to_usize(job.length)?)?;
         bytes.read(job.offset, scratch)?;
         job.scatter(output, scratch)
     })
@@ -85,7 +85,7 @@ impl Job {
     fn scatter(&self, output: &Output<'_>, stored: &[u8]) -> Result<()> {
         let (target, count) = self.first;
         for (from, target, count) in std::iter::once(&(0, target, count)).chain(&self.others) {
-            let from = count_of(*from)?;
+            let from = to_usize(*from)?;
             let run = from.checked_add(count * output.stored_size).and_then(|end| stored.get(from..end));
             // SAFETY: jobs have disjoint targets, and each is of one thread.
             unsafe { output.put(*target, run.ok_or_else(|| Error::invalid("a run outside its job"))?) }?;
@@ -110,7 +110,7 @@ pub(super) fn locate(dataset: &Dataset) -> Result<Option<Bytes<'_>>> {
             let end = offset.and_then(|offset| offset.checked_add(needed)).filter(|end| *end <= file.size());
             match (offset, end) {
                 (Some(offset), Some(_)) => Ok(Some(Bytes::File(dataset, offset))),
-                _ => Err(crate::io::ends_before(file.size(), offset.unwrap_or(*address), count_of(needed)?)),
+                _ => Err(crate::io::ends_before(file.size(), offset.unwrap_or(*address), to_usize(needed)?)),
             }
         }
         _ => Ok(None),
@@ -141,7 +141,7 @@ impl Bytes<'_> {
     fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         match self {
             Self::Memory(bytes) => {
-                let start = count_of(offset)?;
+                let start = to_usize(offset)?;
                 let part = start.checked_add(buffer.len()).and_then(|end| bytes.get(start..end));
                 buffer.copy_from_slice(part.ok_or_else(|| Error::corrupt("compact data end too early"))?);
                 Ok(())
@@ -152,7 +152,7 @@ impl Bytes<'_> {
                 for (start, length, file, at) in parts {
                     let (from, to) = (offset.max(*start), end.min(start + length));
                     if from < to {
-                        let place = count_of(from - offset)?..count_of(to - offset)?;
+                        let place = to_usize(from - offset)?..to_usize(to - offset)?;
                         let at = at
                             .checked_add(from - start)
                             .ok_or_else(|| Error::corrupt("an offset beyond 2^64"))?;
@@ -191,7 +191,7 @@ impl<R: Iterator<Item = (u64, u64)>> Jobs<R> {
     fn build(&mut self, (offset, bytes): (u64, u64)) -> Result<Job> {
         let piece = PIECE.max(self.size) / self.size * self.size;
         let length = bytes.min(piece);
-        let first = (self.target, count_of(length / self.size)?);
+        let first = (self.target, to_usize(length / self.size)?);
         self.target += first.1;
         let mut job = Job { offset, length, first, others: Vec::new() };
         if length < bytes {
@@ -207,7 +207,7 @@ impl<R: Iterator<Item = (u64, u64)>> Jobs<R> {
                 self.pending = Some((start, bytes));
                 break;
             }
-            let count = count_of(bytes / self.size)?;
+            let count = to_usize(bytes / self.size)?;
             job.others.push((start - job.offset, self.target, count));
             job.length = start - job.offset + bytes;
             self.target += count;
@@ -226,6 +226,6 @@ impl<R: Iterator<Item = (u64, u64)>> Iterator for Jobs<R> {
 }
 
 /// Converts a count in the file to one in memory.
-fn count_of(count: u64) -> Result<usize> {
+fn to_usize(count: u64) -> Result<usize> {
     usize::try_from(count).map_err(|_| Error::limit("larger than the address space"))
 }

@@ -63,7 +63,7 @@ impl<'a> Parts<'a> {
     pub fn run(self, threads: usize, in_flight: u64) -> Result<()> {
         let mut groups = self.groups;
         if let Some(ahead) = self.ahead {
-            for (_, parts) in groups.iter_mut().filter(|(source, _)| ahead.is_of(source)) {
+            for (_, parts) in groups.iter_mut().filter(|(source, _)| ahead.has_source(source)) {
                 let here = parts.extract_if(.., |part| ahead.get(&part.range).is_some()).collect::<Vec<_>>();
                 spread(threads, here.into_iter(), Scratch::default, |scratch, part| {
                     ahead.get(&part.range).map_or(Ok(()), |bytes| (part.work)(bytes, scratch))

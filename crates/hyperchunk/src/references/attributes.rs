@@ -145,13 +145,13 @@ fn scale(dataset: &Dataset, axis: usize, list: &Attribute) -> Result<Option<Stri
     let first = usize::try_from(base.size).ok().and_then(|size| bytes.get(..size));
     let Some(first) = first else { return Ok(None) };
     match object.file().reference(ReferenceKind::Object1, first)? {
-        Some(reference) => name_of(object, reference.address),
+        Some(reference) => name_in_groups_above(object, reference.address),
         None => Ok(None),
     }
 }
 
 /// Returns an object's name in one of the groups above a dataset, the nearest first.
-fn name_of(object: &Object, address: u64) -> Result<Option<String>> {
+fn name_in_groups_above(object: &Object, address: u64) -> Result<Option<String>> {
     let Some(path) = object.path() else { return Ok(None) };
     let mut folder = path.to_owned();
     while let Some(at) = folder.rfind('/') {

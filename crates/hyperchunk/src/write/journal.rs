@@ -370,7 +370,7 @@ pub(super) fn check_made_by(folder: &Folder, file: &Path, path: &Path, metadata:
     }
     #[cfg(not(unix))]
     let _ = folder;
-    Trust::of_writer(file).check_owner_of(path, metadata)
+    Trust::for_writer(file).check_file_owner(path, metadata)
 }
 
 /// Reads all entries of a journal, up to a torn one; also returns the number of bytes after that.

@@ -116,7 +116,7 @@ impl Inner {
                 refused => refused,
             };
             if let Some(refused) = refused {
-                return refuse(&format!("{refused} (object {})", tree.path_of(id)));
+                return refuse(&format!("{refused} (object {})", tree.node_path(id)));
             }
         }
         Ok(())
@@ -189,7 +189,7 @@ impl Inner {
             let NodeKind::Dataset(dataset) = &tree.node(followed.id)?.kind else { continue };
             let Some(frozen) = frozen.get(followed.id.0).and_then(Option::as_ref) else { continue };
             self.flush_dataset(followed, dataset, frozen)
-                .map_err(|error| error.object(tree.path_of(followed.id)))?;
+                .map_err(|error| error.object(tree.node_path(followed.id)))?;
         }
         let end = self.space.end();
         let mut bytes = superblock::encode(3, swmr.root, end, swmr.extension, self.options.user_block)?;

@@ -397,13 +397,13 @@ impl Tree {
     }
 
     /// Returns a path to an object, for messages.
-    pub(super) fn path_of(&self, wanted: NodeId) -> String {
+    pub(super) fn node_path(&self, wanted: NodeId) -> String {
         for id in self.reachable() {
             let Some(Node { kind: NodeKind::Group(group), .. }) = self.nodes.get(id.0) else { continue };
             let link =
                 group.links.iter().find(|(_, link)| matches!(link.target, NewLink::Hard(to) if to == wanted));
             if let Some((name, _)) = link {
-                let here = if id == NodeId::ROOT { String::new() } else { self.path_of(id) };
+                let here = if id == NodeId::ROOT { String::new() } else { self.node_path(id) };
                 return format!("{here}/{name}");
             }
         }

@@ -437,7 +437,8 @@ fn virtual_datasets_of_themselves() {
         for (number, sources) in sources.iter().enumerate() {
             let each: Vec<Vec<u8>> = sources.iter().map(|path| mapping(".", path, &all(), &all())).collect();
             let heap = maker.place(&collection(&[mappings(&each)]));
-            let address = maker.place(&header(&[space(&[8], &[]), datatype(integers(1)), virtual_of(heap)]));
+            let address =
+                maker.place(&header(&[space(&[8], &[]), datatype(integers(1)), virtual_layout(heap)]));
             links.push(hard(&format!("d{number}"), address));
         }
         maker.group(&links)

@@ -160,7 +160,7 @@ pub fn chunked(tree: u64, dims: &[u32], element: u32) -> Message {
 }
 
 /// Makes the layout of a virtual dataset, whose mappings are object 1 of a heap collection.
-pub fn virtual_of(heap: u64) -> Message {
+pub fn virtual_layout(heap: u64) -> Message {
     Message(0x08, 0, [&[4, 3][..], &u64s(&[heap]), &1_u32.to_le_bytes()].concat())
 }
 

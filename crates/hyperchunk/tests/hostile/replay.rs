@@ -40,7 +40,7 @@ fn run(name: &str, input: &[u8], only: impl Fn(&str) -> bool) {
 }
 
 /// Returns whether a target takes a whole file.
-fn of_files(target: &str) -> bool {
+fn reads_files(target: &str) -> bool {
     let raw = [
         "datatype",
         "dataspace",
@@ -94,11 +94,11 @@ fn parts(file: &[u8]) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
 fn corpus_replays() {
     let _alone = crate::alone();
     for (name, file) in corpus() {
-        run(&name, &file, of_files);
+        run(&name, &file, reads_files);
         let (messages, chunks) = parts(&file);
         messages
             .iter()
-            .for_each(|message| run(&name, message, |target| !of_files(target) && target != "codec"));
+            .for_each(|message| run(&name, message, |target| !reads_files(target) && target != "codec"));
         chunks.iter().for_each(|chunk| run(&name, chunk, |target| target == "codec"));
     }
 }
@@ -131,7 +131,9 @@ fn damaged_messages_and_chunks() {
                 if dice.one_in(8) {
                     damaged.truncate(dice.below(damaged.len()));
                 }
-                run("a damaged part", &damaged, |target| !of_files(target) && (target == "codec") == codecs);
+                run("a damaged part", &damaged, |target| {
+                    !reads_files(target) && (target == "codec") == codecs
+                });
             }
         }
     }
@@ -150,7 +152,7 @@ fn damaged_files() {
     for number in 0..600 {
         let seed = &seeds[number % seeds.len()];
         let file = mutant(seed, &seeds, number as u64);
-        run(&format!("{} {number}", seed.name), &file, of_files);
+        run(&format!("{} {number}", seed.name), &file, reads_files);
     }
 }
 

@@ -69,9 +69,9 @@ class Group(base.MutableMappingHDF5, base.HLObject):
         options: dict[str, Any] = dict(kwds)
         plist = options.pop("dcpl", None)
         if plist is not None:
-            from hyperchunk.h5py._plists import options_of
+            from hyperchunk.h5py._plists import creation_options
 
-            options = {**options_of(plist), **options}
+            options = {**creation_options(plist), **options}
         options.pop("dapl", None)
         if shape is None and data is None:
             if dtype is None:

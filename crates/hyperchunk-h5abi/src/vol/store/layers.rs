@@ -5,7 +5,7 @@ use super::peers::EPOCH;
 use super::pieces::Pieces;
 use hyperchunk::codec::Decoder;
 use hyperchunk::{Error, Result};
-use hyperchunk_store::{DatasetWrites, Definition, LogWriter, Piece, Place, Slab, WriterBytes};
+use hyperchunk_store::{DatasetWrites, Definition, LogWriter, Piece, PieceForm, Slab, WriterBytes};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -116,14 +116,16 @@ impl Layers {
                 if outcome.is_err() || one.is_some_and(|(_, order)| order != piece.order) {
                     return;
                 }
-                outcome = match piece.place {
-                    Place::Raw => paint(&piece.slab, shown, slab, element, &mut |at, to, length| match out
-                        .get_mut(to..to.saturating_add(length))
-                    {
-                        Some(part) => layer.source.read(piece.offset.saturating_add(at as u64), part),
-                        None => Err(Error::invalid("a piece outside its box")),
-                    }),
-                    Place::Fields { size, .. } => {
+                outcome = match piece.form {
+                    PieceForm::Raw => {
+                        paint(&piece.slab, shown, slab, element, &mut |at, to, length| match out
+                            .get_mut(to..to.saturating_add(length))
+                        {
+                            Some(part) => layer.source.read(piece.offset.saturating_add(at as u64), part),
+                            None => Err(Error::invalid("a piece outside its box")),
+                        })
+                    }
+                    PieceForm::Fields { size, .. } => {
                         let (size, mut held) = (size as usize, Vec::new());
                         paint(&piece.slab, shown, slab, element, &mut |at, to, length| {
                             let short = || Error::invalid("a piece outside its box");
@@ -132,10 +134,10 @@ impl Layers {
                             held.resize(stored, 0);
                             layer.source.read(piece.offset.saturating_add(at as u64), &mut held)?;
                             let part = out.get_mut(to..to.saturating_add(length)).ok_or_else(short)?;
-                            if piece.place.put(element, &held, part) { Ok(()) } else { Err(short()) }
+                            if piece.form.put(element, &held, part) { Ok(()) } else { Err(short()) }
                         })
                     }
-                    Place::Chunk { mask } => (|| {
+                    PieceForm::Chunk { mask } => (|| {
                         let known =
                             matches!(decoded, Some((of, order, _)) if *of == number && *order == piece.order);
                         if !known {
@@ -188,8 +190,8 @@ impl Layers {
     pub(super) fn chunk_as_written(&self, slab: &Slab) -> Option<(Source, Piece, u32)> {
         let mut found = None;
         self.in_box(slab, &mut |layer, piece, shown| {
-            found = match piece.place {
-                Place::Chunk { mask } if piece.slab == *slab && shown == slab => {
+            found = match piece.form {
+                PieceForm::Chunk { mask } if piece.slab == *slab && shown == slab => {
                     Some((layer.source.clone(), piece.clone(), mask))
                 }
                 _ => None,
@@ -264,7 +266,7 @@ fn covering(layers: &[Layer], slab: &Slab) -> Option<(usize, u64)> {
     let mut last = None;
     for (number, layer) in layers.iter().enumerate() {
         layer.pieces.in_box(slab, None, &mut |piece, shown| {
-            last = (shown == slab && !piece.place.is_fields()).then_some((number, piece.order));
+            last = (shown == slab && !piece.form.is_fields()).then_some((number, piece.order));
         });
         if layer.pieces.clips() > 0 {
             return None;

@@ -158,10 +158,10 @@ fn smallest(extents: &[Extent]) -> Option<Vec<u64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hyperchunk_store::Place;
+    use hyperchunk_store::PieceForm;
 
     fn piece(order: u64, start: [u64; 2], count: [u64; 2]) -> Piece {
-        Piece { slab: Slab::new(start, count), offset: 0, length: 0, place: Place::Raw, order, head: 0 }
+        Piece { slab: Slab::new(start, count), offset: 0, length: 0, form: PieceForm::Raw, order, head: 0 }
     }
 
     #[test]

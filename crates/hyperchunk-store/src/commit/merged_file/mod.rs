@@ -95,7 +95,7 @@ pub struct Merge {
     nodes: Vec<tree::Node>,
     /// Object of the new file for each object of each source file.
     node_of: Vec<Option<usize>>,
-    disagreements: Vec<StructureConflict>,
+    conflicts: Vec<StructureConflict>,
     /// Identities of the store's datasets.
     identities: HashMap<DatasetId, Identity>,
     /// Writers that wrote elements to a dataset and did not delete it.
@@ -178,7 +178,7 @@ impl Merge {
             packing,
             nodes,
             node_of,
-            disagreements: Vec::new(),
+            conflicts: Vec::new(),
             identities,
             written: HashMap::new(),
             has: HashMap::new(),
@@ -229,8 +229,8 @@ impl Merge {
 
     /// Returns the conflicts about the structure.
     #[must_use]
-    pub fn disagreements(&self) -> &[StructureConflict] {
-        &self.disagreements
+    pub fn conflicts(&self) -> &[StructureConflict] {
+        &self.conflicts
     }
 
     /// Returns the datasets of the store that are reachable in the new skeleton, each with a path.

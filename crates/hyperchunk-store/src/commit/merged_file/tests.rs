@@ -144,7 +144,7 @@ fn built(merge: &mut Merge) -> File {
 fn merged(current: Option<&File>, changes: &[Change]) -> (File, Vec<String>) {
     let mut merge = Merge::new(current, changes).unwrap();
     let file = built(&mut merge);
-    (file, merge.disagreements().iter().map(ToString::to_string).collect())
+    (file, merge.conflicts().iter().map(ToString::to_string).collect())
 }
 
 fn get(file: &File, path: &str) -> Object {
@@ -185,8 +185,8 @@ fn equal_images_of_many_writers_become_one() {
             image.number(NodeId::ROOT, "order", order);
         })
     };
-    let (file, disagreements) = merged(None, &[change(A, None, &make(1)), change(B, None, &make(1))]);
-    assert_eq!(disagreements, [""; 0]);
+    let (file, conflicts) = merged(None, &[change(A, None, &make(1)), change(B, None, &make(1))]);
+    assert_eq!(conflicts, [""; 0]);
     assert_eq!(
         (names(&file, "/"), names(&file, "z")),
         (vec!["z".into(), "a".into()], vec!["data".into(), "native".into()])
@@ -212,8 +212,8 @@ fn additions_of_all_writers_are_kept_in_their_order() {
         image.native(group, "aaa", &[2]);
         image.number(group, "y", 2);
     });
-    let (file, disagreements) = merged(None, &[change(A, None, &one), change(B, None, &other)]);
-    assert_eq!(disagreements, [""; 0]);
+    let (file, conflicts) = merged(None, &[change(A, None, &one), change(B, None, &other)]);
+    assert_eq!(conflicts, [""; 0]);
     assert_eq!(names(&file, "/"), ["group", "before"]);
     assert_eq!(names(&file, "group"), ["first", "aaa"]);
     assert_eq!((number(&file, "group", "x"), number(&file, "group", "y")), (Some(1), Some(2)));
@@ -234,8 +234,8 @@ fn different_contents_of_one_name_are_a_conflict_that_names_both_writers() {
             }
         })
     };
-    let (file, disagreements) = merged(None, &[change(A, None, &make(1, 7)), change(B, None, &make(2, 8))]);
-    assert_eq!(disagreements.len(), 5, "{disagreements:?}");
+    let (file, conflicts) = merged(None, &[change(A, None, &make(1, 7)), change(B, None, &make(2, 8))]);
+    assert_eq!(conflicts.len(), 5, "{conflicts:?}");
     for (what, of) in [
         "/native: different values of 1 element, the first at [0]",
         "/data: two different",
@@ -244,9 +244,9 @@ fn different_contents_of_one_name_are_a_conflict_that_names_both_writers() {
         "/kind",
     ]
     .iter()
-    .map(|what| (what, disagreements.iter().filter(|text| text.starts_with(what)).collect::<Vec<_>>()))
+    .map(|what| (what, conflicts.iter().filter(|text| text.starts_with(what)).collect::<Vec<_>>()))
     {
-        assert_eq!(of.len(), 1, "{what} {disagreements:?}");
+        assert_eq!(of.len(), 1, "{what} {conflicts:?}");
         assert!(of[0].contains(&A.to_string()) && of[0].contains(&B.to_string()), "{of:?}");
     }
     assert_eq!((values(&file, "native"), number(&file, "/", "rank")), (vec![2], Some(2)));
@@ -278,9 +278,9 @@ fn what_a_writer_deleted_is_deleted_and_what_it_left_alone_is_kept() {
         image.number(group, "kept", 9);
         image.native(group, "new", &[3]);
     });
-    let (file, disagreements) =
+    let (file, conflicts) =
         merged(Some(&base), &[change(A, Some(&base), &one), change(B, Some(&base), &other)]);
-    assert_eq!(disagreements, [""; 0]);
+    assert_eq!(conflicts, [""; 0]);
     assert_eq!(names(&file, "group"), ["changed", "renamed", "new"]);
     assert_eq!((number(&file, "group", "gone"), number(&file, "group", "kept")), (None, Some(9)));
     assert_eq!((values(&file, "group/changed"), values(&file, "group/new")), (vec![5], vec![3]));
@@ -303,8 +303,8 @@ fn a_writer_with_an_older_base_changes_only_what_it_changed() {
         image.native(NodeId::ROOT, "c", &[3]);
         image.number(NodeId::ROOT, "n", 1);
     });
-    let (file, disagreements) = merged(Some(&newer), &[change(A, Some(&base), &late)]);
-    assert_eq!(disagreements, [""; 0]);
+    let (file, conflicts) = merged(Some(&newer), &[change(A, Some(&base), &late)]);
+    assert_eq!(conflicts, [""; 0]);
     assert_eq!(names(&file, "/"), ["a", "b", "c"]);
     assert_eq!((values(&file, "a"), number(&file, "/", "n")), (vec![2], Some(2)));
 }
@@ -320,11 +320,8 @@ fn one_deletes_what_the_other_changes() {
     let without = image(|_| ());
     for (first, second) in [(&changed, &without), (&without, &changed)] {
         let changes = [change(A, Some(&base), first), change(B, Some(&base), second)];
-        let (file, disagreements) = merged(Some(&base), &changes);
-        assert!(
-            disagreements[0].starts_with("/a: one deleted it, the other changed it"),
-            "{disagreements:?}"
-        );
+        let (file, conflicts) = merged(Some(&base), &changes);
+        assert!(conflicts[0].starts_with("/a: one deleted it, the other changed it"), "{conflicts:?}");
         assert_eq!(values(&file, "a"), [2], "what was changed stays");
     }
 }
@@ -349,15 +346,15 @@ fn a_deleted_group_stays_if_something_below_it_was_changed() {
     for changed in [make(true, false), make(false, true)] {
         for (first, second) in [(&changed, &without), (&without, &changed)] {
             let changes = [change(A, Some(&base), first), change(B, Some(&base), second)];
-            let (file, disagreements) = merged(Some(&base), &changes);
-            assert_eq!(disagreements.len(), 1, "{disagreements:?}");
-            assert!(disagreements[0].starts_with("/g: one deleted it"), "{disagreements:?}");
+            let (file, conflicts) = merged(Some(&base), &changes);
+            assert_eq!(conflicts.len(), 1, "{conflicts:?}");
+            assert!(conflicts[0].starts_with("/g: one deleted it"), "{conflicts:?}");
             assert!(names(&file, "g/h").starts_with(&["d".to_owned(), "n".to_owned()]));
         }
     }
     let changes = [change(A, Some(&base), &base.clone()), change(B, Some(&base), &without)];
-    let (file, disagreements) = merged(Some(&base), &changes);
-    assert_eq!((disagreements, names(&file, "/")), (vec![], vec![]), "nothing was changed");
+    let (file, conflicts) = merged(Some(&base), &changes);
+    assert_eq!((conflicts, names(&file, "/")), (vec![], vec![]), "nothing was changed");
 }
 
 #[test]
@@ -376,8 +373,8 @@ fn an_image_of_additions_deletes_nothing() {
         image.native(NodeId::ROOT, "native", &[4]);
     });
     let additions = Change { deletes: false, ..change(A, Some(&base), &more) };
-    let (file, disagreements) = merged(Some(&base), std::slice::from_ref(&additions));
-    assert_eq!(disagreements, [""; 0]);
+    let (file, conflicts) = merged(Some(&base), std::slice::from_ref(&additions));
+    assert_eq!(conflicts, [""; 0]);
     assert_eq!(names(&file, "group"), ["data"]);
     let read = |name: &str| number(&file, "group", name);
     assert_eq!((read("old"), read("changed"), read("new")), (Some(1), Some(2), Some(3)));
@@ -385,8 +382,8 @@ fn an_image_of_additions_deletes_nothing() {
     // A group that another writer deletes is kept, since objects were added to it.
     let changes =
         [additions, change(B, Some(&base), &image(|image| drop(image.native(NodeId::ROOT, "native", &[1]))))];
-    let (file, disagreements) = merged(Some(&base), &changes);
-    assert!(disagreements[0].starts_with("/group: one deleted it"), "{disagreements:?}");
+    let (file, conflicts) = merged(Some(&base), &changes);
+    assert!(conflicts[0].starts_with("/group: one deleted it"), "{conflicts:?}");
     assert_eq!(number(&file, "group", "new"), Some(3));
 }
 
@@ -405,8 +402,8 @@ fn links_of_all_kinds_and_a_second_name_of_one_object() {
             image.file.set_comment(group, Some("about".into())).unwrap();
         })
     };
-    let (file, disagreements) = merged(None, &[change(A, None, &make()), change(B, None, &make())]);
-    assert_eq!(disagreements, [""; 0]);
+    let (file, conflicts) = merged(None, &[change(A, None, &make()), change(B, None, &make())]);
+    assert_eq!(conflicts, [""; 0]);
     assert_eq!(names(&file, "group"), ["data", "up", "soft", "other", "own"]);
     assert_eq!(get(&file, "again").address(), get(&file, "group/data").address());
     assert_eq!(get(&file, "group/up").address(), file.root().unwrap().address());
@@ -439,8 +436,8 @@ fn dimension_scales_of_many_writers_lead_to_each_other() {
     };
     let (one, other) = (make("v", 2, 1), make("w", 3, 3));
     let changes = [change(A, Some(&base), &one), change(B, Some(&base), &other)];
-    let (file, disagreements) = merged(Some(&base), &changes);
-    assert_eq!(disagreements, [""; 0]);
+    let (file, conflicts) = merged(Some(&base), &changes);
+    assert_eq!(conflicts, [""; 0]);
     let address = |path: &str| get(&file, path).address().to_le_bytes();
     let list = get(&file, "x").attribute(b"REFERENCE_LIST").unwrap().unwrap();
     let users: Vec<&[u8]> = list.data.chunks_exact(16).map(|entry| &entry[..8]).collect();
@@ -473,8 +470,8 @@ fn references_and_sequences_in_native_datasets_lead_to_the_new_places() {
             made.write(&Selection::All, &[&image.address(data)[..], &many].concat()).unwrap();
         })
     };
-    let (file, disagreements) = merged(None, &[change(A, None, &make(0)), change(B, None, &make(2))]);
-    assert_eq!(disagreements, [""; 0], "addresses are other ones, what they lead to is the same");
+    let (file, conflicts) = merged(None, &[change(A, None, &make(0)), change(B, None, &make(2))]);
+    assert_eq!(conflicts, [""; 0], "addresses are other ones, what they lead to is the same");
     let dataset = get(&file, "refs").dataset().unwrap();
     let mut bytes = vec![0; 24];
     dataset.read(&Selection::All, &mut bytes).unwrap();
@@ -502,8 +499,8 @@ fn committed_datatypes_are_shared() {
             }
         })
     };
-    let (file, disagreements) = merged(None, &[change(A, None, &make()), change(B, None, &make())]);
-    assert_eq!(disagreements, [""; 0]);
+    let (file, conflicts) = merged(None, &[change(A, None, &make()), change(B, None, &make())]);
+    assert_eq!(conflicts, [""; 0]);
     let named = get(&file, "named").address();
     for path in ["native", "data"] {
         assert_eq!(get(&file, path).dataset().unwrap().committed(), Some(named), "{path}");
@@ -526,9 +523,9 @@ fn definitions_that_no_image_has_get_their_groups() {
     let ids: Vec<_> =
         ["a/there", "a/b/c/new", "native"].map(|path| marker(&file, path).unwrap().dataset.0[0]).into();
     assert_eq!(ids, [7, 8, 9]);
-    let disagreements = merge.disagreements();
-    assert_eq!((disagreements.len(), &*disagreements[0].path), (1, &b"/native"[..]));
-    assert_eq!((disagreements[0].first, disagreements[0].last), (Some(A), B));
+    let conflicts = merge.conflicts();
+    assert_eq!((conflicts.len(), &*conflicts[0].path), (1, &b"/native"[..]));
+    assert_eq!((conflicts[0].first, conflicts[0].last), (Some(A), B));
 }
 
 #[test]
@@ -575,8 +572,8 @@ fn large_groups_of_many_writers_take_no_longer_than_their_links() {
     let changes: Vec<Change> =
         writers.zip(&images).map(|(writer, image)| change(writer, None, image)).collect();
     let start = std::time::Instant::now();
-    let (file, disagreements) = merged(None, &changes);
-    assert_eq!((names(&file, "/").len(), disagreements.len()), (7500, 0));
+    let (file, conflicts) = merged(None, &changes);
+    assert_eq!((names(&file, "/").len(), conflicts.len()), (7500, 0));
     assert!(start.elapsed().as_secs() < 60, "{:?}", start.elapsed());
 }
 
@@ -590,8 +587,8 @@ fn a_name_that_was_moved_away_and_back_is_the_last_one() {
         })
     };
     let (base, edited) = (make(["a", "b", "c"]), make(["a", "c", "b"]));
-    let (file, disagreements) = merged(Some(&base), &[change(B, Some(&base), &edited)]);
-    assert_eq!((disagreements, names(&file, "/")), (vec![], vec!["a".into(), "c".into(), "b".into()]));
+    let (file, conflicts) = merged(Some(&base), &[change(B, Some(&base), &edited)]);
+    assert_eq!((conflicts, names(&file, "/")), (vec![], vec!["a".into(), "c".into(), "b".into()]));
     // With another writer in the group, the order stays, and new links come last.
     let more = image(|image| {
         image.stored(NodeId::ROOT, "new", 9);
@@ -613,8 +610,8 @@ fn objects_of_a_file_that_was_written_anew_are_known_by_their_names() {
     };
     let (base, more) = (make(&["a", "b", "c"]), make(&["0", "a", "b"]));
     assert_eq!(get(&base, "a").address(), get(&more, "0").address(), "another object has the address");
-    let (file, disagreements) = merged(Some(&base), &[change(B, Some(&base), &more)]);
-    assert_eq!(disagreements, [""; 0]);
+    let (file, conflicts) = merged(Some(&base), &[change(B, Some(&base), &more)]);
+    assert_eq!(conflicts, [""; 0]);
     assert_eq!(names(&file, "/"), ["0", "a", "b"]);
     for name in ["0", "a", "b"] {
         assert_eq!(number(&file, name, "first letter"), Some(i32::from(name.as_bytes()[0])), "{name}");
@@ -641,13 +638,13 @@ fn a_dataset_that_was_written_to_and_deleted_stays() {
             changes.sort_by_key(|change| change.writer);
             let merge = Merge::new(Some(&base), &changes).unwrap();
             assert_eq!(merge.datasets(), [(DatasetId([1; 16]), b"/g/x".to_vec())]);
-            let found: Vec<_> = merge.disagreements().iter().map(|found| found.path.clone()).collect();
+            let found: Vec<_> = merge.conflicts().iter().map(|found| found.path.clone()).collect();
             assert_eq!(found, [path.as_bytes()], "{writes} wrote");
         }
         let written = HashSet::from([DatasetId([1; 16])]);
         let both = [Change { written, ..change(A, Some(&base), gone) }, change(B, Some(&base), gone)];
         let merge = Merge::new(Some(&base), &both).unwrap();
-        assert!(merge.datasets().is_empty() && merge.disagreements().is_empty());
+        assert!(merge.datasets().is_empty() && merge.conflicts().is_empty());
     }
 }
 
@@ -668,6 +665,6 @@ fn elements_of_a_dataset_that_another_moved_are_no_conflict() {
         changes.sort_by_key(|change| change.writer);
         let merge = Merge::new(Some(&base), &changes).unwrap();
         assert_eq!(merge.datasets(), [(DatasetId([1; 16]), b"/y".to_vec())]);
-        assert_eq!(merge.disagreements(), []);
+        assert_eq!(merge.conflicts(), []);
     }
 }

@@ -216,7 +216,7 @@ impl Merge {
         }
         let attribute = attribute.map(|name| name.as_bytes().to_vec());
         let what = what.into();
-        self.disagreements.push(StructureConflict { path, attribute, what, first, last });
+        self.conflicts.push(StructureConflict { path, attribute, what, first, last });
     }
 
     /// Merges the content of a dataset or committed datatype, and its comment.
@@ -613,7 +613,7 @@ impl Merge {
         let first = self.deleter(path);
         self.define(id, path, writer);
         let what = Cow::Borrowed(DELETED_AND_CHANGED);
-        self.disagreements.push(StructureConflict {
+        self.conflicts.push(StructureConflict {
             path: path.to_vec(),
             attribute: None,
             what,

@@ -72,8 +72,8 @@ pub(super) fn ask(path: &Path, epoch: u64, values: &[u8], fill: u8, random: &mut
     }
     let highest = dataset.top(2, RankBy::Max, None).unwrap().zones;
     let lowest = dataset.top(2, RankBy::Min, None).unwrap().zones;
-    for (shards, above) in [(highest, true), (lowest, false)] {
-        let Some(first) = shards.first() else {
+    for (zones, above) in [(highest, true), (lowest, false)] {
+        let Some(first) = zones.first() else {
             assert!(values.iter().all(|value| *value == fill));
             continue;
         };
@@ -83,7 +83,7 @@ pub(super) fn ask(path: &Path, epoch: u64, values: &[u8], fill: u8, random: &mut
         assert_eq!(u64::from(values[usize::try_from(at).unwrap()]), value, "{first:?}");
         let better = |other: u8| if above { u64::from(other) > value } else { u64::from(other) < value };
         assert!(values.iter().all(|other| *other == fill || !better(*other)), "{first:?}");
-        if let [first, second] = &*shards {
+        if let [first, second] = &*zones {
             assert!(if above {
                 first.value.as_f64() >= second.value.as_f64()
             } else {

@@ -42,15 +42,15 @@ pub(super) fn stalled(timeout: Duration) -> Failure {
 }
 
 /// Returns the failure for a body that broke off.
-pub(super) fn of_body(error: &object_store::Error) -> Failure {
+pub(super) fn body_failure(error: &object_store::Error) -> Failure {
     Failure::passing(format!("the connection broke: {}", innermost(error)))
 }
 
 /// Classifies a request without a good response. `opened`: whether an earlier request had one.
-pub(super) fn of_request(error: &object_store::Error, seen: &Seen, opened: bool) -> Failure {
+pub(super) fn request_failure(error: &object_store::Error, seen: &Seen, opened: bool) -> Failure {
     let io = |message: String| Failure::Final(Error::new(ErrorKind::Io, message));
     let Some(status) = seen.status else {
-        return if seen.sent { of_transport(error) } else { of_credentials(error) };
+        return if seen.sent { transport_failure(error) } else { credentials_failure(error) };
     };
     let said = said(error);
     let told = said.as_ref().map(|said| format!(": {said}")).unwrap_or_default();
@@ -93,7 +93,7 @@ pub(super) fn of_request(error: &object_store::Error, seen: &Seen, opened: bool)
 }
 
 /// Classifies a failed writing request.
-pub(super) fn of_writing(error: &object_store::Error, seen: &Seen) -> Failure {
+pub(super) fn write_failure(error: &object_store::Error, seen: &Seen) -> Failure {
     let told = said(error);
     let code = told.clone().unwrap_or_default();
     let told = told.map(|said| format!(": {said}")).unwrap_or_default();
@@ -121,12 +121,12 @@ pub(super) fn of_writing(error: &object_store::Error, seen: &Seen) -> Failure {
             done(ErrorKind::Unsupported, format!("the server does not take objects in parts{told}"))
         }
         Some(412) => done(ErrorKind::Io, format!("an object of that name appeared in the meantime{told}")),
-        _ => of_request(error, seen, false),
+        _ => request_failure(error, seen, false),
     }
 }
 
 /// Classifies a request that got no response.
-fn of_transport(error: &object_store::Error) -> Failure {
+fn transport_failure(error: &object_store::Error) -> Failure {
     let cause = innermost(error);
     if let Some(refused) = refused(error) {
         return Failure::Final(Error::invalid(refused.to_string()));
@@ -166,7 +166,7 @@ fn refused(error: &object_store::Error) -> Option<&Refused> {
 }
 
 /// Classifies a failure to get credentials; no request was made.
-fn of_credentials(error: &object_store::Error) -> Failure {
+fn credentials_failure(error: &object_store::Error) -> Failure {
     let reason = format!(
         "no credentials were found for the store: for a public object set `anonymous` to true; for others give \
          credentials, as options or in the environment ({})",

@@ -115,7 +115,7 @@ impl Target {
                 if seen.status == Some(206) {
                     self.check(&seen, &range)?;
                 }
-                return Err(Some(failure::of_request(&error, &seen, self.version.is_some())));
+                return Err(Some(failure::request_failure(&error, &seen, self.version.is_some())));
             }
         };
         let (expected, size) = self.check(&seen, &range)?;
@@ -201,7 +201,7 @@ impl Target {
             let left = if waits { first } else { all }.saturating_sub(started.elapsed());
             let piece = timeout(self.options.timeout.min(left), stream.next()).await.map_err(|_| None)?;
             let Some(piece) = piece else { break };
-            let piece = piece.map_err(|error| Some(failure::of_body(&error)))?;
+            let piece = piece.map_err(|error| Some(failure::body_failure(&error)))?;
             self.tally.counters.bytes.fetch_add(piece.len() as u64, Ordering::Relaxed);
             if length + piece.len() > expected {
                 return Err(Some(Failure::passing(format!("the server sent more than {expected} bytes"))));

@@ -198,7 +198,7 @@ impl To {
                     // Only the first region is used, when the upload starts.
                     drop(self.tally.region.set(region.clone()));
                 }
-                Err((failure::of_writing(&error, &seen), seen))
+                Err((failure::write_failure(&error, &seen), seen))
             }
             Err(_) => Err((failure::stalled(patience), seen)),
         }

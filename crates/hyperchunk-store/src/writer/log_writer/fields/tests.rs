@@ -4,7 +4,7 @@ use crate::admin::compact::{CompactOptions, compact};
 use crate::commit::external_links;
 use crate::commit::{CommitOptions, commit};
 use crate::tests::{Folder, options};
-use crate::{Definition, Log, LogWriter, Place, Slab};
+use crate::{Definition, Log, LogWriter, PieceForm, Slab};
 use hyperchunk::write::Sync;
 use hyperchunk::{Dataset, ErrorKind};
 use hyperchunk::{File, OpenOptions};
@@ -168,7 +168,7 @@ fn fields_lie_over_what_is_below() {
         model.check(&mut random, &|choice, out| read.read(choice, out).unwrap());
         let manifest = crate::Manifest::newest(&*path).unwrap().unwrap();
         let pieces = manifest.datasets.iter().flat_map(|stored| &stored.parts);
-        assert!(pieces.flat_map(|part| part.written.pieces.iter()).all(|piece| !piece.place.is_fields()));
+        assert!(pieces.flat_map(|part| part.written.pieces.iter()).all(|piece| !piece.form.is_fields()));
     }
 }
 
@@ -228,7 +228,7 @@ fn only_whole_members_are_fields() {
     assert!(writer.write_fields(number, &one, 0..4, &[0; 5]).is_err());
     assert!(writer.write_fields(number, &[Slab::new([13, 0], [1, 1])], 0..4, &[0; 4]).is_err());
     writer.write_fields(number, &one, 0..24, &[1; 24]).unwrap();
-    assert!(writer.written(number).unwrap().pieces.iter().all(|piece| piece.place == Place::Raw));
+    assert!(writer.written(number).unwrap().pieces.iter().all(|piece| piece.form == PieceForm::Raw));
     let numbers = Definition::new("/b", Datatype::integer(8, false, ByteOrder::Little), vec![3]);
     let number = writer.define(&numbers).unwrap();
     assert!(writer.write_fields(number, &[Slab::new([0], [1])], 0..4, &[0; 4]).is_err());
