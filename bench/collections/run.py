@@ -12,6 +12,7 @@ Values of the time series are compared with those that were written.
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import resource
@@ -63,24 +64,49 @@ def make(folder: Path, count: int) -> None:
 
 def ours(job: str, urls: list[str], options: dict[str, Any], saved: Path) -> Callable[[], Any]:
     """Prepares one job with Hyperchunk; returns the function to measure."""
-    import hyperchunk.xarray_collection
-    import xarray
+    import hyperchunk
 
-    xarray.backends.list_engines()
     hyperchunk.open_collection  # noqa: B018
 
     def make() -> None:
         hyperchunk.open_collection(urls, storage_options=options).save(saved, overwrite=True)
 
+    if job == "make":
+        return make
+    import hyperchunk.xarray_collection
+    import xarray
+
+    import_arrays()
+    xarray.backends.list_engines()
+
     def opened() -> Any:
         return xarray.open_dataset(OURS, engine="hyperchunk", storage_options=options)
 
-    if job == "make":
-        return make
     if job == "open":
         return lambda: opened().sizes["time"]
     dataset = opened()
     return lambda: dataset["v07"][:, 40, 70].values.tolist()
+
+
+def import_arrays() -> None:
+    """Imports what xarray imports at its first variable: Dask, if it is installed."""
+    from xarray.namedarray.pycompat import array_type
+
+    for package in ("dask", "pint", "cupy", "sparse"):
+        array_type(package)
+
+
+def import_rival(name: str) -> None:
+    """Imports what a rival's job needs."""
+    packages = {
+        "VirtualiZarr": ("obstore", "obspec_utils.registry", "virtualizarr", "virtualizarr.parsers", "xarray"),
+        "kerchunk": ("s3fs", "kerchunk.combine", "kerchunk.hdf"),
+        "h5netcdf + s3fs": ("s3fs", "h5netcdf", "xarray"),
+    }
+    for package in packages[name]:
+        importlib.import_module(package)
+    if "xarray" in packages[name]:
+        import_arrays()
 
 
 def rival(name: str, job: str, urls: list[str], options: dict[str, Any]) -> Any:
@@ -161,6 +187,7 @@ def child(arguments: argparse.Namespace) -> None:
     if arguments.child == "ours":
         job = ours(arguments.job, urls, options, Path(os.environ["BENCH_SAVED"]))
     else:
+        import_rival(arguments.child)
         job = partial(rival, arguments.child, arguments.job, urls, options)
     started, cpu = time.perf_counter(), time.process_time()
     answer = job()

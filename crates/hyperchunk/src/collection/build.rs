@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Maximum number of files that are read side by side over a network.
-const MAX_FILES_AT_ONCE: usize = 32;
+const MAX_FILES_AT_ONCE: usize = 24;
 /// Maximum size in bytes of the values of one coordinate in one file.
 const MAX_COORDINATE_BYTES: usize = 256 << 20;
 
