@@ -4,7 +4,7 @@ mod batches;
 
 use crate::progress::{Counter, count};
 use crate::source::StoreOptions;
-use crate::{Outcome, Status};
+use crate::{INTERRUPTED, Outcome, Status};
 use clap::{Args, ValueEnum};
 use hyperchunk::collection::{CollectOptions, Collection, Concat};
 use hyperchunk::io::{self, Ask};
@@ -17,8 +17,6 @@ use std::sync::Mutex;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-/// Exit status after Ctrl-C, as a shell's.
-const INTERRUPTED: i32 = 130;
 /// Interval at which waiting for names polls for an interrupt.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 

@@ -43,6 +43,7 @@ mod recover;
 mod restructure;
 mod salvage;
 mod serve;
+mod shell;
 mod source;
 mod store;
 mod terminal;
@@ -137,10 +138,17 @@ enum Command {
     Env(env::Arguments),
     /// Check whether live datasets run on this machine, and how well they are sandboxed.
     Doctor,
+    /// Print a script by which a shell completes commands and options.
+    Completions(shell::CompletionArguments),
+    /// Print the manual page of a command, or write all of them.
+    Man(shell::ManArguments),
 }
 
 /// Result of a command. The error is a message for people, printed to standard error.
 type Outcome = Result<(), Box<dyn std::error::Error>>;
+
+/// Exit status after Ctrl-C, as a shell's.
+const INTERRUPTED: i32 = 130;
 
 /// Failure with its own exit status.
 #[derive(Debug)]
@@ -243,12 +251,32 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
     hyperchunk_arrow::flight::enable();
     let before = hyperchunk::companion::set_warning(|text| print_message(&format!("warning: {text}")));
     let only_prints = match &arguments.command {
-        Command::Ls(_) | Command::Dump(_) | Command::Get(_) => true,
+        Command::Ls(_) | Command::Dump(_) | Command::Get(_) | Command::Completions(_) | Command::Man(_) => {
+            true
+        }
         Command::Attr(command) => command.only_prints(),
         _ => false,
     };
     ONLY_PRINTS.store(only_prints, Ordering::Relaxed);
-    let outcome = match arguments.command {
+    let (outcome, is_interrupted) = hyperchunk::io::with_process_interrupt(|_| dispatch(arguments.command));
+    // Restored because a program may run a command in its own process.
+    hyperchunk::companion::set_warning(before);
+    match outcome {
+        Ok(()) => 0,
+        Err(error) => {
+            let status = error.downcast_ref::<Status>().map(|status| status.0);
+            if is_interrupted && status.is_none() {
+                eprintln!("hyperchunk: interrupted");
+                return INTERRUPTED;
+            }
+            eprintln!("hyperchunk: {}", escape_lines(&error.to_string(), 100_000));
+            status.unwrap_or(1)
+        }
+    }
+}
+
+fn dispatch(command: Command) -> Outcome {
+    match command {
         Command::Ls(command) => ls::run(&command),
         Command::Dump(command) => dump::run(&command),
         Command::Get(command) => get::run(&command),
@@ -280,15 +308,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
         Command::Trust(command) => trust::run(command),
         Command::Env(command) => env::run(&command),
         Command::Doctor => doctor::run(),
-    };
-    // Restored because a program may run a command in its own process.
-    hyperchunk::companion::set_warning(before);
-    match outcome {
-        Ok(()) => 0,
-        Err(error) => {
-            eprintln!("hyperchunk: {}", escape_lines(&error.to_string(), 100_000));
-            error.downcast_ref::<Status>().map_or(1, |status| status.0)
-        }
+        Command::Completions(command) => shell::complete(&command, join_help_lines(Arguments::command())),
+        Command::Man(command) => shell::man(&command, join_help_lines(Arguments::command())),
     }
 }
 
