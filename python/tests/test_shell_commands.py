@@ -70,8 +70,7 @@ def test_pages_of_all_commands(tmp_path: Path) -> None:
     assert (folder / "hyperchunk-pack.1").read_text(encoding="utf-8") != "mine"
     if shutil.which("groff"):
         for path in folder.iterdir():
-            done = subprocess.run(
-                ["groff", "-man", "-Kutf8", "-Tutf8", "-ww", "-P-cbou", path], capture_output=True, text=True, check=True
-            )
+            words = ["groff", "-man", "-Kutf8", "-Tutf8", "-ww", "-P-cbou", path]
+            done = subprocess.run(words, capture_output=True, text=True, check=True)
             assert done.stderr == ""
             assert "SYNOPSIS" in done.stdout
