@@ -2,6 +2,7 @@
 
     .venv/bin/python bench/collections/run.py                 # 1,000 granules; the rivals on 50 of them
     .venv/bin/python bench/collections/run.py --files 200
+    .venv/bin/python bench/collections/run.py --repeat 10 --rival-files 0   # 10,000 files: each granule ten times
 
 Each granule is a netCDF-4 file of 40 variables. Jobs: to make the collection (structure and coordinates), to open it
 afterwards from the store, the time series of one point (of ours: after the opening, which is a job of its own). Imports
@@ -183,7 +184,8 @@ def rival(name: str, job: str, urls: list[str], options: dict[str, Any]) -> Any:
 def child(arguments: argparse.Namespace) -> None:
     """Does one job, and prints its figures."""
     options = json.loads(os.environ["BENCH_OPTIONS"])
-    urls = [f"s3://tests/granules/g{number:05}.nc" for number in range(arguments.files)]
+    granules = range(arguments.files // arguments.repeat)
+    urls = [f"s3://tests/granules/g{number:05}.nc" for number in granules] * arguments.repeat
     if arguments.child == "ours":
         job = ours(arguments.job, urls, options, Path(os.environ["BENCH_SAVED"]))
     else:
@@ -200,9 +202,12 @@ def child(arguments: argparse.Namespace) -> None:
     print("@@" + json.dumps(figures))
 
 
-def measure(python: str, who: str, job: str, files: int, environment: dict[str, str]) -> dict[str, Any]:
+def measure(
+    python: str, who: str, job: str, files: int, environment: dict[str, str], repeat: int = 1
+) -> dict[str, Any]:
     """Does one job in a process of its own."""
     command = [python, str(Path(__file__).resolve()), "--child", who, "--job", job, "--files", str(files)]
+    command += ["--repeat", str(repeat)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1800)
     lines = [line for line in done.stdout.splitlines() if line.startswith("@@")]
     if not lines:
@@ -215,6 +220,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", type=int, default=1000, help="number of granules")
     parser.add_argument("--rival-files", type=int, default=50, help="number of granules for the rivals; 0 for none")
+    parser.add_argument("--repeat", type=int, default=1, help="number of times that each granule is in our collection")
     parser.add_argument("--python", help="interpreter with the rivals; without it, an environment is made")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--job", help=argparse.SUPPRESS)
@@ -246,7 +252,7 @@ def main() -> None:
             print("| who | job | files | wall s | files/s | CPU ms/file | peak MiB | requests/file | MiB/file |")
             print("|---" * 9 + "|")
             for who, python, files, jobs in (
-                ("ours", sys.executable, arguments.files, ("make", "open", "series")),
+                ("ours", sys.executable, arguments.files * arguments.repeat, ("make", "open", "series")),
                 *((name, rivals, min(arguments.rival_files, arguments.files), ("make",)) for name in RIVALS),
                 ("h5netcdf + s3fs", rivals, min(arguments.rival_files, arguments.files), ("series",)),
             ):
@@ -254,14 +260,17 @@ def main() -> None:
                     if job == "open":
                         server.put("tests", "all.hcx", folder / "all.hcx")
                     proxy.reset()
-                    found = measure(python, who, job, files, environment)
+                    repeat = arguments.repeat if who == "ours" else 1
+                    found = measure(python, who, job, files, environment, repeat)
                     stats = proxy.stats()
                     if "error" in found:
                         print(f"| {who} | {job} | {files} | {found['error']} |", flush=True)
                         continue
                     if job == "series":
                         steps = [value - found["answer"][0] for value in found["answer"]]
-                        assert all(abs(step - number) < 0.1 for number, step in enumerate(steps)), "wrong values"
+                        numbers = list(range(files // repeat)) * repeat
+                        same = [abs(step - number) < 0.1 for step, number in zip(steps, numbers, strict=True)]
+                        assert all(same), "wrong values"
                     print(
                         f"| {who} | {job} | {files} | {found['wall_s']:.2f} | {files / found['wall_s']:.0f} "
                         f"| {found['cpu_s'] / files * 1000:.2f} | {found['rss_mib']:.0f} "
