@@ -45,13 +45,21 @@ thread_local! {
 }
 
 static COMMAND: AtomicBool = AtomicBool::new(false);
+/// Exit status of a command that failed.
+const FAILED: i32 = 1;
 
-/// Runs `work` as a command. An exception raised by a signal handler meanwhile is the result.
-pub(crate) fn command<T>(work: impl FnOnce() -> T) -> PyResult<T> {
+/// Runs a command; returns its exit status. An exception raised by a signal handler meanwhile is the result, unless
+/// the command had done its work by then.
+pub(crate) fn command(py: Python<'_>, work: impl FnOnce() -> i32) -> PyResult<i32> {
     COMMAND.store(true, Ordering::Relaxed);
-    let done = work();
+    let status = work();
     COMMAND.store(false, Ordering::Relaxed);
-    RAISED.take().map_or(Ok(done), Err)
+    // Also of a signal that no thread polled for.
+    let raised = RAISED.take().or_else(|| py.check_signals().err());
+    match raised {
+        Some(error) if [FAILED, hyperchunk_cli::INTERRUPTED].contains(&status) => Err(error),
+        _ => Ok(status),
+    }
 }
 
 /// Runs pending signal handlers (Ctrl-C) and returns true if one raised. Called by a waiting

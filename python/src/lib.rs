@@ -49,7 +49,7 @@ use std::path::PathBuf;
 /// Runs the `hyperchunk` command; returns its exit status.
 #[pyfunction]
 fn run_command(py: Python<'_>, arguments: Vec<OsString>) -> PyResult<i32> {
-    errors::command(|| py.detach(|| hyperchunk_cli::run(arguments)))
+    errors::command(py, || py.detach(|| hyperchunk_cli::run(arguments)))
 }
 
 /// Puts `folder` first in the plugin search path of each libhdf5 of this process; returns the

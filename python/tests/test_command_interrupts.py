@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import signal
 import subprocess
@@ -61,6 +62,41 @@ def test_ctrl_c_ends_a_command(words: list[str], large: Path, tmp_path: Path) ->
         assert list(folder.iterdir()) == [own]
     else:
         assert not (folder / "out.h5").exists()
+
+
+def interrupt(words: list[str], folder: Path, seconds: float) -> tuple[int, str]:
+    """Runs a command and interrupts it after some time; returns its status and what it printed to standard error."""
+    run = subprocess.Popen(
+        [sys.executable, "-c", HEARD, COMMAND, *words],
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        run.wait(seconds)
+    run.send_signal(signal.SIGINT)
+    return run.returncode if run.returncode is not None else run.wait(60), run.communicate()[1]
+
+
+def test_the_status_says_whether_the_work_was_done(tmp_path: Path) -> None:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    statuses = set()
+    for number in range(8):
+        path = folder / f"{number}.h5"
+        with h5py.File(path, "w") as file:
+            for name in range(2000):
+                file.create_group(f"g/{name}")
+        # Python has started, with its handler.
+        status, told = interrupt(["rm", "-r", path.name, "/g"], folder, 0.3 + 0.1 * number)
+        if "Traceback" in told:
+            continue
+        statuses.add(status)
+        assert status in (0, 130), told
+        with h5py.File(path) as file:
+            assert ("g" in file) == (status != 0)
+    assert statuses
 
 
 def digest(path: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -63,6 +64,9 @@ def test_pages_of_all_commands(tmp_path: Path) -> None:
     names = {path.name for path in folder.iterdir()}
     assert {"hyperchunk.1", "hyperchunk-pack.1", "hyperchunk-store-commit.1", "hyperchunk-arrow-export.1"} <= names
     assert not [name for name in names if "relay" in name or "help" in name]
+    # What pages refer to is there.
+    text = "".join(path.read_text(encoding="utf-8") for path in folder.iterdir())
+    assert {name.replace("\\", "") + ".1" for name in re.findall(r"(hyperchunk\S*)\(1\)", text)} <= names
     (folder / "hyperchunk-pack.1").write_text("mine", encoding="utf-8")
     assert "--overwrite" in hyperchunk("man", "-o", folder, status=1)
     assert (folder / "hyperchunk-pack.1").read_text(encoding="utf-8") == "mine"

@@ -148,7 +148,7 @@ enum Command {
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
 /// Exit status after Ctrl-C, as a shell's.
-const INTERRUPTED: i32 = 130;
+pub const INTERRUPTED: i32 = 130;
 
 /// Failure with its own exit status.
 #[derive(Debug)]

@@ -33,7 +33,8 @@ pub(crate) fn complete(arguments: &CompletionArguments, mut command: clap::Comma
 }
 
 /// Prints or writes manual pages.
-pub(crate) fn man(arguments: &ManArguments, mut command: clap::Command) -> Outcome {
+pub(crate) fn man(arguments: &ManArguments, command: clap::Command) -> Outcome {
+    let mut command = without_help(command);
     // Gives subcommands the names and usage lines that they have as parts of the command.
     command.build();
     if let Some(folder) = &arguments.output {
@@ -50,6 +51,11 @@ pub(crate) fn man(arguments: &ManArguments, mut command: clap::Command) -> Outco
     }
     crate::print_text(&String::from_utf8_lossy(&page(wanted)?));
     Ok(())
+}
+
+/// Leaves out the subcommand `help` of a command and of its subcommands: a page is help.
+fn without_help(command: clap::Command) -> clap::Command {
+    command.disable_help_subcommand(true).mut_subcommands(without_help)
 }
 
 /// Writes the pages of a command and its subcommands.
@@ -74,7 +80,7 @@ fn write_pages(command: &clap::Command, folder: &Path, overwrite: bool) -> Outco
 
 fn collect(command: &clap::Command, pages: &mut Vec<(String, Vec<u8>)>) -> Outcome {
     pages.push((format!("{}.1", page_name(command)), page(command)?));
-    for part in command.get_subcommands().filter(|part| !part.is_hide_set() && part.get_name() != "help") {
+    for part in command.get_subcommands().filter(|part| !part.is_hide_set()) {
         collect(part, pages)?;
     }
     Ok(())
@@ -82,7 +88,7 @@ fn collect(command: &clap::Command, pages: &mut Vec<(String, Vec<u8>)>) -> Outco
 
 fn page(command: &clap::Command) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
     let mut page = Vec::new();
-    Man::new(command.clone().disable_help_subcommand(true))
+    Man::new(command.clone())
         .title(page_name(command))
         .source(concat!("hyperchunk ", env!("CARGO_PKG_VERSION")))
         .manual("Hyperchunk")

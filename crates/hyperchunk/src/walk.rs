@@ -1,5 +1,6 @@
 //! Traversal of all objects of a file, each visited once.
 
+use crate::io::interrupt;
 use crate::{File, Object, Result};
 use hyperchunk_format::model::{Link, LinkTarget, ObjectKind};
 use std::collections::HashMap;
@@ -112,7 +113,7 @@ impl File {
     /// hard links are followed. Groups whose links cannot be read are visited a second time, as broken.
     ///
     /// # Errors
-    /// The errors of `visit`.
+    /// The errors of `visit`; Io if it is cancelled ([`crate::io::with_interrupt`]).
     pub fn walk(
         &self,
         start: &Object,
@@ -166,7 +167,9 @@ impl File {
             }
             _ => return Ok(names),
         }
+        let ask = interrupt::current_interrupt();
         while let Some((parent, length, links)) = open.last_mut() {
+            interrupt::check(ask.as_ref())?;
             let Some(link) = links.next() else {
                 open.pop();
                 continue;
@@ -206,5 +209,31 @@ impl File {
             }
         }
         Ok(names)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorKind;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[test]
+    fn a_walk_ends_with_the_visit_that_was_interrupted() {
+        let file = File::open("examples/scene.h5", &crate::OpenOptions::default()).unwrap();
+        let root = file.root().unwrap();
+        for last in 1..4 {
+            let visits = Arc::new(AtomicUsize::new(0));
+            let seen = Arc::clone(&visits);
+            let ask: interrupt::Ask = Arc::new(move || seen.load(Ordering::Relaxed) >= last);
+            let walked = interrupt::with_interrupt(Some(ask), || {
+                file.walk(&root, b"/", &mut |_| {
+                    visits.fetch_add(1, Ordering::Relaxed);
+                    Ok(Next::Enter)
+                })
+            });
+            assert_eq!(walked.unwrap_err().kind(), ErrorKind::Io);
+            assert_eq!(visits.load(Ordering::Relaxed), last);
+        }
     }
 }

@@ -4,7 +4,12 @@ use super::place::Place;
 use crate::Result;
 use crate::io::interrupt;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Interval at which a thread that waits for others polls for an interrupt.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Does all jobs, on up to `threads` threads, each with a state of its own.
 ///
@@ -44,12 +49,25 @@ pub fn spread<J: Send, S>(
         interrupt::with_interrupt(ask.clone(), run)
     };
     std::thread::scope(|scope| {
+        let (running, ended) = mpsc::channel::<()>();
         let others: Vec<_> = (1..threads)
             .map_while(|_| {
-                std::thread::Builder::new().name("hyperchunk-read".into()).spawn_scoped(scope, other).ok()
+                let running = running.clone();
+                let work = move || {
+                    let _running = running;
+                    other()
+                };
+                std::thread::Builder::new().name("hyperchunk-read".into()).spawn_scoped(scope, work).ok()
             })
             .collect();
+        drop(running);
         let mine = run();
+        // Only the thread that called may hear of a signal.
+        while ask.is_some() && ended.recv_timeout(POLL_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+            if interrupt::check(ask.as_ref()).is_err() {
+                failed.store(true, Ordering::Relaxed);
+            }
+        }
         others.into_iter().fold(mine, |result, other| {
             let other = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             result.and(other)
@@ -61,6 +79,7 @@ pub fn spread<J: Send, S>(
 mod tests {
     use super::*;
     use crate::Error;
+    use std::sync::Arc;
     use std::sync::atomic::AtomicU64;
 
     #[test]
@@ -97,5 +116,42 @@ mod tests {
             assert_eq!(result.unwrap_err().message(), "ten");
             assert!(done.into_inner() < 1_000_000);
         }
+    }
+
+    #[test]
+    fn the_caller_hears_of_an_interrupt_while_it_waits() {
+        let (heard, caller) = (Arc::new(AtomicBool::new(false)), std::thread::current().id());
+        let signalled = Arc::new(AtomicBool::new(false));
+        let (latch, signal) = (Arc::clone(&heard), Arc::clone(&signalled));
+        // As with signals: only the caller learns of one, and tells the others.
+        let ask: interrupt::Ask = Arc::new(move || {
+            if std::thread::current().id() == caller && signal.load(Ordering::Relaxed) {
+                latch.store(true, Ordering::Relaxed);
+            }
+            latch.load(Ordering::Relaxed)
+        });
+        let (sent, taken) = mpsc::channel();
+        let (sent, taken) = (Mutex::new(sent), Mutex::new(taken));
+        let result = interrupt::with_interrupt(Some(ask), || {
+            spread(
+                2,
+                0..2,
+                || (),
+                |(), _: u64| {
+                    if std::thread::current().id() == caller {
+                        // Until the other thread has the last job.
+                        taken.lock().unwrap().recv().unwrap();
+                        return Ok(());
+                    }
+                    sent.lock().unwrap().send(()).unwrap();
+                    signalled.store(true, Ordering::Relaxed);
+                    while !heard.load(Ordering::Relaxed) {
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                    Err(Error::corrupt("stopped"))
+                },
+            )
+        });
+        assert_eq!(result.unwrap_err().message(), "stopped");
     }
 }
