@@ -179,3 +179,19 @@ def test_the_command_goes_on(
     assert done.returncode != 0
     assert f"delete {partial}" in done.stderr
     assert partial.read_bytes() == b"something else"
+
+
+def test_a_file_that_is_left_out_again_is_recorded_once(tmp_path: Path) -> None:
+    for number in range(2):
+        with hyperchunk.create(tmp_path / f"{number}.h5") as file:
+            file["x"] = [number]
+    (tmp_path / "bad.h5").write_bytes(b"no HDF5")
+    paths = sorted(tmp_path.glob("*.h5"))
+    made = hyperchunk.open_collection([*paths[:2]], concat=0)
+    sizes = []
+    for _ in range(3):
+        made.append(paths, on_mismatch="skip")
+        made.save(tmp_path / "all.hcx", overwrite=True)
+        sizes.append((tmp_path / "all.hcx").stat().st_size)
+    assert [Path(name).name for name in made.skipped] == ["bad.h5"]
+    assert len(set(sizes)) == 1

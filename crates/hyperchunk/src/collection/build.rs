@@ -118,6 +118,9 @@ impl Collection {
         let values = coordinate_values(&file, &layout)?;
         let first = CollectedFile { file: self.file(0)?.clone(), index: Bytes::new(), values, layout };
         let found = self.members(&new, options, how, &first, (&Arc::default(), 0), progress)?;
+        // A file that was left out before has its newest reason.
+        let again: HashSet<&String> = new.iter().collect();
+        self.skipped.retain(|file| !again.contains(&file.name));
         for (name, file) in new.iter().zip(found) {
             self.add(name, file);
         }
