@@ -42,6 +42,9 @@ impl Job {
         let before = || Ok(CommitReport { path: self.result(), now: false, left_out: Vec::new() });
         if self.result().exists() {
             self.keep(sync)?;
+            if self.output.is_none() {
+                self.settle(&self.result());
+            }
             self.supersede()?;
             return before();
         }
@@ -80,8 +83,7 @@ impl Job {
         match &self.output {
             None => {
                 self.tighten(&layout);
-                self.note_contents();
-                names::tidy(&self.folder, &layout);
+                self.settle(&layout);
                 self.supersede()?;
             }
             Some(output) => {
@@ -96,6 +98,14 @@ impl Job {
             }
         }
         Ok(CommitReport { path: self.result(), now: true, left_out })
+    }
+
+    /// Completes the folder of a layout that has its name. A process that was killed may have left this undone.
+    fn settle(&self, layout: &Path) {
+        if !self.folder.join(CONTENTS).exists() {
+            self.note_contents();
+        }
+        names::tidy(&self.folder, layout);
     }
 
     /// Notes what the source holds, so that the layout is known to be of its copies, too. Without that, it is of this one.

@@ -431,3 +431,27 @@ fn what_lies_in_the_folder_is_not_believed() {
     file(&made.result(), &dims, None, false);
     check(false);
 }
+
+#[test]
+fn what_a_killed_process_left_undone_is_done_by_the_next_one() {
+    let folder = Folder::new();
+    let path = folder.0.join("a.h5");
+    file(&path, &[100, 100], None, false);
+    let done = job(&path, r#"{"dataset":"/g/x","order":"column","chunk":[100,1]}"#);
+    finish(&done);
+    // As after a kill between the layout's name and what follows.
+    let names = || {
+        let mut names: Vec<_> =
+            std::fs::read_dir(&done.folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let expected = names();
+    std::fs::remove_file(done.folder.join(CONTENTS)).unwrap();
+    for part in ["encoded", "sizes", "marks"] {
+        std::fs::write(done.folder.join(part), b"left").unwrap();
+    }
+    assert!(!done.commit(Sync::Never).unwrap().now);
+    assert_eq!(names(), expected);
+    assert_eq!(read(&done.result()), values(&[100, 100]));
+}
