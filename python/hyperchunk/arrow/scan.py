@@ -145,9 +145,9 @@ def _view(
 ) -> Table:
     from hyperchunk.group import Group
 
-    render_table = (*CONVERSION_OPTIONS, "mapped", "batch_rows")
-    asked = cast("TableOptions", {name: value for name, value in options.items() if name in render_table})
-    of_file = cast("OpenOptions", {name: value for name, value in options.items() if name not in render_table})
+    table_names = (*CONVERSION_OPTIONS, "mapped", "batch_rows")
+    asked = cast("TableOptions", {name: value for name, value in options.items() if name in table_names})
+    of_file = cast("OpenOptions", {name: value for name, value in options.items() if name not in table_names})
     if isinstance(source, Table):
         if asked or of_file or table != "/":
             raise TypeError("a Table is scanned as it is")

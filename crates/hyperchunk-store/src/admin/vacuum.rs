@@ -205,15 +205,15 @@ fn in_bucket(bucket: &Bucket, garbage: &Garbage, options: &VacuumOptions) -> Res
 
 fn on_this_machine(path: &Path, garbage: &Garbage, options: &VacuumOptions) -> Result<VacuumReport> {
     let in_folder = |name: &String| store_folder(path).join(name);
-    let for_writer = |writer: &WriterId| {
+    let of_writer = |writer: &WriterId| {
         let fragments = arrow_files::find_fragments(path, *writer);
         [log_path(path, *writer)].into_iter().chain(fragments)
     };
     let mut gone: Vec<(PathBuf, Duration)> = Vec::new();
-    let files = garbage.epochs.iter().map(in_folder).chain(garbage.writers.iter().flat_map(for_writer));
+    let files = garbage.epochs.iter().map(in_folder).chain(garbage.writers.iter().flat_map(of_writer));
     gone.extend(files.map(|file| (file, options.grace)));
     let unfinished =
-        garbage.incomplete.iter().map(in_folder).chain(garbage.unfinished.iter().flat_map(for_writer));
+        garbage.incomplete.iter().map(in_folder).chain(garbage.unfinished.iter().flat_map(of_writer));
     let unfinished = unfinished.chain(temporaries(path)?);
     gone.extend(unfinished.map(|file| (file, options.grace.max(MIN_UNFINISHED_AGE))));
     let mut vacuumed = VacuumReport::default();

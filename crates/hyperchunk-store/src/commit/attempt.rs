@@ -740,8 +740,9 @@ impl<'a> Attempt<'a> {
 
 /// Returns the number of a writer's last record that an epoch has of a dataset.
 fn last_order(base: &Manifest, stored: &StoredDataset, writer: WriterId) -> Option<u64> {
-    let for_writer = |part: &&Part| base.logs.get(part.log as usize).is_some_and(|log| log.writer == writer);
-    let part = stored.parts.iter().rev().find(for_writer)?;
+    let is_from_writer =
+        |part: &&Part| base.logs.get(part.log as usize).is_some_and(|log| log.writer == writer);
+    let part = stored.parts.iter().rev().find(is_from_writer)?;
     let pieces = part.written.pieces.iter().map(|piece| piece.order).max();
     let pages = part.written.pages.iter().map(|page| page.order).max();
     pieces.max(part.written.extents.iter().map(|extent| extent.order).max()).max(pages)
