@@ -3,7 +3,7 @@
 Statistics come from the writers of a store (``statistics=True``) or from ``hyperchunk analyze``::
 
     waves = hyperchunk.query("run.h5", "/ocean/h", "value > 12")
-    waves.boxes                      # may hold such values; there are none elsewhere
+    waves.boxes                      # may hold such values; the rest does not
     indices, heights = waves.read()  # reads those boxes
 """
 
@@ -36,7 +36,7 @@ class Summary:
     #: Number of elements, and number of NaN among them.
     count: int
     nan: int
-    #: Exact minimum and maximum of the numbers; None if there are none.
+    #: Exact minimum and maximum of the numbers; None without any number.
     min: float | int | None
     max: float | int | None
     #: Sum of the numbers.
@@ -44,7 +44,7 @@ class Summary:
 
     @property
     def mean(self) -> float:
-        """Mean of the numbers; NaN if there are none."""
+        """Mean of the numbers; NaN without any number."""
         return self.sum / (self.count - self.nan) if self.count > self.nan else float("nan")
 
 
@@ -54,7 +54,7 @@ class Zone:
 
     #: Boxes of the zone that are visible.
     boxes: list[tuple[slice, ...]]
-    #: Statistics; None if there are none.
+    #: Statistics; None if none were recorded.
     summary: Summary | None
     #: True if `summary` covers exactly these boxes; otherwise a part of the zone was overwritten, and it only
     #: bounds the values.
@@ -112,7 +112,7 @@ class Query:
         self._core = _core.Query(dataset._readable, predicate, _box(dataset, box))
         #: Predicate of the query.
         self.predicate = self._core.predicate
-        #: Boxes that may hold matching values, merged and in order. There are none elsewhere.
+        #: Boxes that may hold matching values, merged and in order. The rest of the dataset has no such value.
         self.boxes = [_slices(start, count) for start, count in self._core.boxes]
         #: Bytes scanned until now: statistics, and elements once they are read.
         self.bytes_scanned, self.bytes_candidate, self.unknown, self.total = self._core.bytes

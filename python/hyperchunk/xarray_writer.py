@@ -591,7 +591,7 @@ class DatasetAccessor:
             mode: ``"w"`` makes a file, replacing another; ``"a"`` adds to one, or makes it.
             group: Path of the group to write; it is made.
             encoding: Encodings of variables, with netCDF4's names: ``{"t": {"zlib": True, "complevel": 4}}``.
-            unlimited_dims: Dimensions that can grow; by default those of the file that was read.
+            unlimited_dims: Dimensions that can grow; by default, the ones of the file that was read.
             compute: False returns a Dask ``Delayed`` that writes when it is computed.
             storage_options: Access to a store.
             progress: Shows the bytes of the values: True, a function of the finished part and the total, or a tqdm
