@@ -2,7 +2,8 @@
 
 Usage: hdf5_udf_cpu.py BUILD [--python PYTHON] [--page PAGE]
 
-``BUILD`` is the build folder of HDF5-UDF 2.1 (``meson setup BUILD -Dwith-cuda=false``). One program in C opens a file, reads a
+``BUILD`` is the build folder of HDF5-UDF 2.1 (``meson setup BUILD -Dwith-cuda=false`` and ``-Dwith-lua=true``,
+``-Dwith-python=true``, ``-Dwith-cpp=true``; its functions in Python need the package cffi). One program in C opens a file, reads a
 dataset into a new array and closes it; the time includes all processes that it has started; medians of fresh
 programs, ours and theirs in turn. ``--python`` is the interpreter of our workers, so that both can have the same.
 """

@@ -6,8 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import h5py
+import numpy as np
 import pytest
 from fresh import HYPERCHUNK
+from hyperchunk import udf
 
 ZSTD = """
 import sys, netCDF4, numpy as np
@@ -47,3 +50,19 @@ def test_what_is_on_the_path_stays() -> None:
     path = with_env(clean() | {"HDF5_PLUGIN_PATH": "/a:/b"})["HDF5_PLUGIN_PATH"].split(":")
     assert path[1:] == ["/a", "/b"]
     assert path[0].endswith("plugins")
+
+
+def test_address_space_too_small_for_the_plugins(tmp_path: Path) -> None:
+    """The message says that the limit is in the way, not that the package is damaged."""
+    path = tmp_path / "f.h5"
+    with h5py.File(path, "w") as file:
+        file["x"] = np.arange(4.0)
+    udf.attach(path, outputs="y", expression="2 * x", unsigned=True)
+    environment = with_env(clean())
+    said = []
+    for kib in range(60_000, 20_000, -4_000):
+        words = ["bash", "-c", f"ulimit -v {kib} && exec h5dump -d y '{path}'"]
+        done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+        said += [line for line in done.stderr.splitlines() if "cannot load the HDF5 plugins" in line]
+    assert said
+    assert all("address space" in line and "ulimit -v" in line and "reinstall" not in line for line in said)

@@ -29,13 +29,29 @@ pub fn filter_class(name: &CStr) -> *const c_void {
 }
 
 /// Returns an exported function of the connector's library; null, after a message that ends with
-/// `reinstall REMEDY`, if the library cannot be loaded.
+/// `reinstall REMEDY` (or names the limit of memory that is in the way), if the library cannot be loaded.
 #[must_use]
 #[expect(clippy::print_stderr, reason = "HDF5 says only that a plugin has no class")]
 pub fn function(name: &CStr, remedy: &str) -> *const c_void {
     load(name).unwrap_or_else(|reason| {
-        eprintln!("hyperchunk: cannot load the HDF5 plugins: {reason}; reinstall {remedy}");
+        let remedy = address_space_remedy(&reason).unwrap_or_else(|| format!("reinstall {remedy}"));
+        eprintln!("hyperchunk: cannot load the HDF5 plugins: {reason}; {remedy}");
         ptr::null()
+    })
+}
+
+/// Returns what to do if the dynamic linker failed because this process's address space is limited.
+fn address_space_remedy(reason: &str) -> Option<String> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a live place for the limits.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) } == 0;
+    let limited = known && limit.rlim_cur != libc::RLIM_INFINITY;
+    let by_memory = ["map segment", "allocate memory", "zero-fill"].iter().any(|text| reason.contains(text));
+    (limited && by_memory).then(|| {
+        format!(
+            "the address space of this process is limited to {} KiB; raise it with `ulimit -v`",
+            limit.rlim_cur >> 10
+        )
     })
 }
 

@@ -6,7 +6,7 @@ use super::list::Item;
 use super::make::CreatedObjects;
 use super::plan::{CopyMethod, Plan};
 use super::translate::AddressContext;
-use crate::io::ends_before;
+use crate::io::{ends_before, interrupt};
 use crate::read::plan::joined_within;
 use crate::read::spread;
 use crate::write::{DatasetWriter, DirectChunk, NewLayout, Writer};
@@ -130,7 +130,9 @@ fn copy_chunks(pair: &DatasetPair<'_>, chunks: &[Chunk], scratch: &mut Scratch) 
         pair.new.write_chunks(&many)?;
     } else {
         let whole = usize::try_from(size).map_err(|_| Error::limit("a chunk larger than memory"))?;
+        let ask = interrupt::current_interrupt();
         for ((chunk, offset), bytes) in parts {
+            interrupt::check(ask.as_ref())?;
             let filters = filters(pair.old, chunked, offset);
             let inside = chunked.elements_inside(&chunk.scaled, pair.old.dims());
             let least = usize::try_from(inside.saturating_mul(chunked.element_size)).unwrap_or(whole);
