@@ -19,7 +19,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ("README.md", "ARCHITECTURE.md", "SECURITY.md", "CHANGELOG.md", "CONTRIBUTING.md", "STYLE.md")
-CRATES = tuple(f"crates/{path.name}" for path in sorted((ROOT / "crates").iterdir()) if path.is_dir())
+CRATE_FOLDERS = ("crates", "gpu", "plugins")
+CRATES = tuple(
+    str(path.parent.relative_to(ROOT))
+    for folder in CRATE_FOLDERS
+    for path in sorted((ROOT / folder).glob("*/Cargo.toml"))
+)
 PATHS = (*CRATES, "python", "bench", "examples", "tools", "docs", *PAGES)
 #: Width of the column of paths.
 PATH_COLUMNS = 1 + max(len(path) for path in PATHS)

@@ -55,7 +55,7 @@ def config(config_with_key: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.fixture(scope="session")
 def fake_cuda() -> Path:
-    """The CUDA driver without a GPU, for ``HYPERCHUNK_CUDA_DRIVER``; see ``crates/hyperchunk-cuda-fake``."""
+    """The CUDA driver without a GPU, for ``HYPERCHUNK_CUDA_DRIVER``; see ``gpu/hyperchunk-cuda-fake``."""
     if REAL_GPU:
         pytest.skip("of the driver for tests, and this machine's GPU is tested")
     return native.cuda_fake()

@@ -1,4 +1,4 @@
-"""Kernels of live datasets on a driver without a GPU: `crates/hyperchunk-cuda-fake` interprets their PTX.
+"""Kernels of live datasets on a driver without a GPU: `gpu/hyperchunk-cuda-fake` interprets their PTX.
 
 Values are compared with those of C++.
 """

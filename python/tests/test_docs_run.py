@@ -170,7 +170,7 @@ def test_messages_in_troubleshooting_are_in_the_code() -> None:
     page = (docs_pages.ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
     messages = re.findall(r"^\| `([^`]+)`", page, re.MULTILINE)
     assert len(messages) > 20
-    kinds = ("crates/*/src/**/*.rs", "python/src/**/*.rs", "python/hyperchunk/**/*.py")
+    kinds = ("*/*/src/**/*.rs", "python/src/**/*.rs", "python/hyperchunk/**/*.py")
     sources = [path for kind in kinds for path in docs_pages.ROOT.glob(kind)]
     code = "\n".join(path.read_text(encoding="utf-8") for path in sources)
     code = re.sub(r"\\\n\s*", "", code)  # strings that go on in the next line

@@ -41,7 +41,7 @@ def test_each_promise_has_a_row_and_each_row_a_promise() -> None:
 
 def test_each_test_that_is_named_is_there() -> None:
     known: dict[str, list[str]] = {}
-    for pattern in ("python/tests/**/test_*.py", "crates/**/*.rs"):
+    for pattern in ("python/tests/**/test_*.py", "crates/**/*.rs", "gpu/**/*.rs", "plugins/**/*.rs"):
         for path in ROOT.glob(pattern):
             known.setdefault(path.name, []).append(path.as_posix())
     assert len(named()) > 60

@@ -43,9 +43,13 @@ def commands(workflow: dict) -> list[str]:
     return found
 
 
+CRATE_FOLDERS = ("crates", "gpu", "plugins")
+
+
 def crates() -> dict[str, dict]:
-    """Returns the manifests of the workspace's crates by folder."""
-    return {path.parent.name: parsed(path) for path in sorted((ROOT / "crates").glob("*/Cargo.toml"))}
+    """Returns the manifests of the workspace's crates by name."""
+    found = (parsed(path) for folder in CRATE_FOLDERS for path in sorted((ROOT / folder).glob("*/Cargo.toml")))
+    return {manifest["package"]["name"]: manifest for manifest in found}
 
 
 PUBLISHED = [name for name, manifest in crates().items() if manifest["package"].get("publish") is not False]
@@ -135,7 +139,8 @@ def test_published_crate_is_complete(name):
     assert all(re.fullmatch(r"[a-z][a-z0-9_+-]{0,19}", word) for word in package["keywords"])
     assert 1 <= len(package["categories"]) <= 5
     for licence in ("LICENSE-MIT", "LICENSE-APACHE"):
-        assert (ROOT / "crates" / name / licence).read_bytes() == (ROOT / licence).read_bytes()
+        (copy,) = (path for folder in CRATE_FOLDERS for path in ROOT.glob(f"{folder}/{name}/{licence}"))
+        assert copy.read_bytes() == (ROOT / licence).read_bytes()
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
