@@ -16,6 +16,8 @@ ROOT = Path(__file__).resolve().parent.parent
 MAY_USE = {
     "hyperchunk-format": set(),
     "hyperchunk-net": set(),
+    # Audited by itself.
+    "hyperchunk-sandbox": set(),
     "hyperchunk-expression": {"hyperchunk-format"},
     "hyperchunk": {"hyperchunk-format", "hyperchunk-net"},
     "hyperchunk-store": {"hyperchunk", "hyperchunk-format"},
@@ -24,7 +26,13 @@ MAY_USE = {
     "hyperchunk-cuda": {"hyperchunk-format"},
     "hyperchunk-cuda-fake": set(),
     "hyperchunk-live": {"hyperchunk", "hyperchunk-expression", "hyperchunk-store", "hyperchunk-udf"},
-    "hyperchunk-udf": {"hyperchunk-cuda", "hyperchunk-expression", "hyperchunk-format", "hyperchunk-net"},
+    "hyperchunk-udf": {
+        "hyperchunk-cuda",
+        "hyperchunk-expression",
+        "hyperchunk-format",
+        "hyperchunk-net",
+        "hyperchunk-sandbox",
+    },
     "hyperchunk-h5abi": {
         "hyperchunk",
         "hyperchunk-expression",
@@ -35,7 +43,7 @@ MAY_USE = {
     },
     "hyperchunk-door": set(),
     "hyperchunk-filter": {"hyperchunk-door"},
-    "hyperchunk-wasm": {"hyperchunk-udf"},
+    "hyperchunk-wasm": {"hyperchunk-sandbox", "hyperchunk-udf"},
     "hyperchunk-web": {"hyperchunk", "hyperchunk-format"},
     "hyperchunk-snappy": {"hyperchunk-door"},
     "hyperchunk-vol": {"hyperchunk-h5abi"},
@@ -47,6 +55,7 @@ MAY_USE = {
         "hyperchunk-format",
         "hyperchunk-h5abi",
         "hyperchunk-live",
+        "hyperchunk-sandbox",
         "hyperchunk-store",
         "hyperchunk-udf",
     },
@@ -59,6 +68,7 @@ MAY_USE = {
         "hyperchunk-format",
         "hyperchunk-h5abi",
         "hyperchunk-live",
+        "hyperchunk-sandbox",
         "hyperchunk-store",
         "hyperchunk-udf",
     },

@@ -1,11 +1,12 @@
 //! Python runtime of the worker: runs in a forked child of the warm interpreter, never in a reader.
 
 use crate::flat_buffer::FlatBuffer;
+use hyperchunk_sandbox as sandbox;
 use hyperchunk_udf::datatype::{Datatype, ElementType, identifiers};
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use hyperchunk_udf::host::mentions;
 use hyperchunk_udf::protocol::Setup;
-use hyperchunk_udf::worker::{self, CallSlot, Runtime, lockdown};
+use hyperchunk_udf::worker::{self, CallSlot, Runtime};
 use pyo3::exceptions::PyConnectionError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -105,8 +106,8 @@ struct PythonRuntime {
 }
 
 impl Runtime for PythonRuntime {
-    fn lockdown(&self) -> lockdown::Runtime {
-        lockdown::Runtime::Python
+    fn sandbox_runtime(&self) -> sandbox::Runtime {
+        sandbox::Runtime::Python
     }
 
     fn load(&mut self, setup: &Setup, compiled: Option<OwnedFd>) -> Result<()> {

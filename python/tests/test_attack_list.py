@@ -12,8 +12,8 @@ PAGE = ROOT / "docs" / "reference" / "attacks.md"
 def names() -> set[str]:
     """Returns cases, damages and scenarios, and the tests of the sandbox's own suite."""
     found = {*cases.PYTHON, *cases.LUA, *cases.CPP, *scenarios.SCENARIOS, *(d.name for d in damage.ALL)}
-    lockdown = ROOT / "crates" / "hyperchunk-udf" / "src" / "worker" / "lockdown" / "tests"
-    for file in lockdown.glob("*.rs"):
+    sandbox = ROOT / "crates" / "hyperchunk-sandbox" / "src" / "linux" / "tests"
+    for file in sandbox.glob("*.rs"):
         text = file.read_text()
         found |= {*re.findall(r"fn (\w+)", text), *re.findall(r'add\("([\w-]+)"', text)}
     for file in (ROOT / "python" / "tests").glob("test_*.py"):

@@ -129,6 +129,15 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
+impl From<hyperchunk_sandbox::Error> for Error {
+    fn from(error: hyperchunk_sandbox::Error) -> Self {
+        match error.os_error() {
+            Some(source) => Error::io(error.message(), source),
+            None => Error::new(ErrorKind::Worker, error.message()),
+        }
+    }
+}
+
 /// Returns an `Err` of `kind` with a formatted message from the calling function.
 macro_rules! fail {
     ($kind:ident, $($arg:tt)*) => {

@@ -25,7 +25,6 @@ pub mod host;
 #[path = "host/elsewhere.rs"]
 pub mod host;
 pub mod keys;
-pub mod layers;
 pub mod legacy;
 #[cfg(target_os = "linux")]
 pub mod memory;

@@ -11,16 +11,14 @@ mod import;
 use crate::backend::Backend;
 use crate::error::{Error, Result, fail};
 use crate::keys;
-use crate::layers::Layers;
 use crate::signature::Fingerprint;
 use crate::system::{self, Policy};
 use crate::trust;
+use hyperchunk_sandbox::Layers;
 use std::path::PathBuf;
 
 pub(crate) use file::FileLimits;
-#[cfg(target_os = "linux")]
-pub(crate) use grants::open;
-pub use grants::{Grants, LANDLOCK_FOR_FILES};
+pub use grants::Grants;
 pub use import::{ImportedFile, ImportedProfile, import, import_file};
 
 /// Limits on one evaluation (one chunk of a blockwise function, the whole array otherwise).

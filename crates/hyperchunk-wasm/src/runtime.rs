@@ -4,6 +4,7 @@ use crate::fail;
 use crate::functions::{self, Dataset, State};
 use crate::memory::{Creator, GUARD_BYTES, RESERVED_BYTES, Reservation};
 use crate::wasi;
+use hyperchunk_sandbox as sandbox;
 use hyperchunk_udf::datatype::Datatype;
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use hyperchunk_udf::escape::escape;
@@ -11,7 +12,7 @@ use hyperchunk_udf::host::code::MAX_CODE_BYTES;
 use hyperchunk_udf::protocol::{Setup, block_bytes};
 use hyperchunk_udf::record::RandomBytes;
 use hyperchunk_udf::wasm;
-use hyperchunk_udf::worker::{CallSlot, Runtime, lockdown};
+use hyperchunk_udf::worker::{CallSlot, Runtime};
 use std::io::{Read as _, Seek as _};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -186,8 +187,8 @@ fn chain(error: &wasmtime::Error) -> String {
 }
 
 impl Runtime for WasmRuntime {
-    fn lockdown(&self) -> lockdown::Runtime {
-        lockdown::Runtime::Wasm
+    fn sandbox_runtime(&self) -> sandbox::Runtime {
+        sandbox::Runtime::Wasm
     }
 
     fn inputs_at(&self) -> Option<u64> {
@@ -215,7 +216,7 @@ impl Runtime for WasmRuntime {
             (None, Some(compiled)) => self.module(compiled)?,
             (None, None) => return fail(ErrorKind::Worker, "no module"),
         };
-        lockdown::end_loading(lockdown::Runtime::Wasm, &hyperchunk_udf::profile::Grants::default())?;
+        sandbox::end_loading(sandbox::Runtime::Wasm, &sandbox::Rights::default())?;
         self.start(&module, setup)
     }
 

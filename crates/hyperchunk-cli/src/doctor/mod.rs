@@ -4,13 +4,13 @@
 mod gpu;
 
 use crate::Outcome;
+use hyperchunk_sandbox::Layers;
 use hyperchunk_udf::audit;
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::host::results::Results;
 use hyperchunk_udf::host::{DiskCache, code};
 use hyperchunk_udf::host::{ProbeResult, Programs, probe};
 use hyperchunk_udf::keys;
-use hyperchunk_udf::layers::Layers;
 use hyperchunk_udf::profile::Profile;
 use hyperchunk_udf::signature::Fingerprint;
 use hyperchunk_udf::system;

@@ -4,7 +4,7 @@ use super::process::Exit;
 use crate::error::{Error, ErrorKind};
 use crate::escape::escape;
 use crate::profile::Profile;
-use crate::worker::lockdown::{self, StopReason};
+use hyperchunk_sandbox::{StopReason, syscall_name};
 
 /// Returns the error for a worker that ended with `exit`, and that the sandbox stopped at `stop` if it did.
 /// `printed` is the function's printed text.
@@ -91,5 +91,5 @@ fn grant_hint(number: i32, profile: &str) -> &'static str {
 }
 
 fn call(number: i32) -> String {
-    lockdown::syscall_name(i64::from(number)).map_or_else(|| number.to_string(), str::to_owned)
+    syscall_name(i64::from(number)).map_or_else(|| number.to_string(), str::to_owned)
 }

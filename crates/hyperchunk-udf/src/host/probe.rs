@@ -8,7 +8,7 @@ use crate::datatype::ElementType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::profile::Profile;
 use crate::record::Needs;
-use crate::worker::lockdown::Layers;
+use hyperchunk_sandbox::Layers;
 use std::time::{Duration, Instant};
 
 /// `(module (import "hyperchunk" "data" (func (param i32) (result i32))) (memory (export "memory") 1)

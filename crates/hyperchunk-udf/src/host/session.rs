@@ -22,7 +22,7 @@ use crate::protocol::{
 use crate::record::{Block, Needs};
 use crate::socket::{self, ReceiveResult};
 use crate::stored::DecodeSupport;
-use crate::worker::lockdown::{Layers, StatusPage, StopReason};
+use hyperchunk_sandbox::{Layers, StatusPage, StopReason};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::PathBuf;

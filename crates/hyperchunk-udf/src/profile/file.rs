@@ -3,8 +3,8 @@
 use super::{Grants, InputFiles, Limits, Profile, wrong};
 use crate::backend::Backend;
 use crate::error::{Result, fail};
-use crate::layers::Layers;
 use crate::network::Endpoint;
+use hyperchunk_sandbox::Layers;
 use serde::Deserialize;
 
 /// Maximum number of endpoints of a profile; the list is sent with each evaluation.

@@ -11,12 +11,7 @@ use crate::network::Endpoint;
 use crate::{host, keys};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
-#[cfg(target_os = "linux")]
-use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::path::{Component, Path, PathBuf};
-
-/// First version of Landlock that prevents truncation of a file granted for reading.
-pub const LANDLOCK_FOR_FILES: u32 = 3;
 
 /// Folders that are never granted, nor their ancestors.
 const SYSTEM: [&str; 4] = ["/proc", "/sys", "/dev", "/run"];
@@ -52,6 +47,18 @@ impl Grants {
     /// Returns whether any file is granted.
     pub fn has_files(&self) -> bool {
         !self.read.is_empty() || !self.write.is_empty()
+    }
+
+    /// Returns the rights that these grants give to a process.
+    #[cfg(target_os = "linux")]
+    pub fn rights(&self) -> hyperchunk_sandbox::Rights {
+        hyperchunk_sandbox::Rights {
+            read: self.read.clone(),
+            write: self.write.clone(),
+            threads: self.threads,
+            connect: !self.connect.is_empty(),
+            jit: self.jit,
+        }
     }
 
     /// Parses a path from a profile's file, if it can be granted at all. `~/` is the user's home.
@@ -96,8 +103,10 @@ impl Grants {
     #[cfg(target_os = "linux")]
     pub fn check(&self, profile: &str) -> Result<()> {
         for path in self.read.iter().chain(&self.write) {
-            open(path).map_err(|e| {
-                let text = format!("refused to run: profile {profile} grants {}", e.message());
+            hyperchunk_sandbox::open_granted(path).map_err(|error| {
+                let shown = escape(&path.display().to_string(), 300);
+                let text =
+                    format!("refused to run: profile {profile} grants {shown}, {}", reason(path, &error));
                 Error::new(ErrorKind::Refused, text)
             })?;
         }
@@ -144,36 +153,17 @@ fn is_hidden(path: &Path, home: &Path) -> bool {
     first.is_some_and(|c| c.as_os_str().as_encoded_bytes().starts_with(b"."))
 }
 
-/// Opens a granted path, as a handle only. It must contain no symbolic link, whose owner would decide the
-/// target of the grant.
+/// Returns why a granted path cannot be used, and what to do.
 #[cfg(target_os = "linux")]
-pub(crate) fn open(path: &Path) -> Result<OwnedFd> {
-    const NO_SYMLINKS: u64 = 0x04;
-    let shown = escape(&path.display().to_string(), 300);
-    let name = std::ffi::CString::new(path.as_os_str().as_encoded_bytes())
-        .map_err(|_| Error::new(ErrorKind::Refused, format!("{shown}, which is no path")))?;
-    let how = [u64::from((libc::O_PATH | libc::O_CLOEXEC).cast_unsigned()), 0, NO_SYMLINKS];
-    // SAFETY: a NUL-terminated path and an `open_how` of three words, both live.
-    let fd = unsafe {
-        libc::syscall(libc::SYS_openat2, libc::AT_FDCWD, name.as_ptr(), how.as_ptr(), size_of_val(&how))
-    };
-    match i32::try_from(fd) {
-        // SAFETY: the kernel just gave us this descriptor.
-        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
-        _ => {
-            let error = std::io::Error::last_os_error();
-            let why = match error.raw_os_error() {
-                Some(libc::ENOENT) => "which does not exist; make it, or take it out of the profile".into(),
-                Some(libc::ELOOP) => match std::fs::canonicalize(path) {
-                    Ok(real) => format!(
-                        "which has a symbolic link in it; write {}",
-                        escape(&real.display().to_string(), 300)
-                    ),
-                    Err(_) => "which has a symbolic link in it".into(),
-                },
-                _ => format!("which cannot be opened: {error}"),
-            };
-            fail!(Refused, "{shown}, {why}")
-        }
+fn reason(path: &Path, error: &std::io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::ENOENT) => "which does not exist; make it, or take it out of the profile".into(),
+        Some(libc::ELOOP) => match std::fs::canonicalize(path) {
+            Ok(real) => {
+                format!("which has a symbolic link in it; write {}", escape(&real.display().to_string(), 300))
+            }
+            Err(_) => "which has a symbolic link in it".into(),
+        },
+        _ => format!("which cannot be opened: {error}"),
     }
 }

@@ -5,10 +5,10 @@
 //! also reads its own folder and writes its cache. NVRTC, for CUDA, is a library: the worker loads and calls
 //! it after the lock-down.
 
-use super::lockdown;
 use crate::cpp::wasm::Language;
 use crate::cpp::{AHEAD, ARGUMENTS, OBJECT, PLAINLY, SOURCE};
 use crate::error::{Error, ErrorKind, Result, fail};
+use hyperchunk_sandbox as sandbox;
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -37,13 +37,13 @@ fn start(arguments: &[OsString]) -> Result<Error> {
     let pointers =
         |list: &[CString]| list.iter().map(|w| w.as_ptr()).chain([std::ptr::null()]).collect::<Vec<_>>();
     let (argv, envp) = (pointers(&words), pointers(&environment));
-    lockdown::restrict(&lockdown::Policy {
-        runtime: lockdown::Runtime::Compiler,
+    sandbox::restrict(&sandbox::Policy {
+        runtime: sandbox::Runtime::Compiler,
         memory: plan.memory,
         cpu_seconds: plan.cpu_seconds,
         file_size: 64 << 20,
         fine_clocks: true,
-        grants: crate::profile::Grants::default(),
+        rights: sandbox::Rights::default(),
         scratch: Some(plan.scratch),
         tools: plan.tools,
         cache: plan.cache,

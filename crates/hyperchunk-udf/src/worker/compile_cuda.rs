@@ -1,9 +1,9 @@
 //! Compilation of CUDA: NVRTC, loaded and called in a process with a compiler's sandbox.
 
-use super::lockdown;
 use crate::cuda;
 use crate::error::{Error, ErrorKind, Result, fail};
 use hyperchunk_cuda::nvrtc::Nvrtc;
+use hyperchunk_sandbox as sandbox;
 use std::path::Path;
 
 /// Minimum compute capability. PTX for the oldest GPUs that the compiler supports, from this one on, runs on
@@ -17,13 +17,13 @@ const MIN_COMPUTE_CAPABILITY: u32 = 70;
 pub(super) fn run(nvrtc: &Path, scratch: &Path) -> Result<()> {
     let about = |name: &str, e: std::io::Error| Error::io(scratch.join(name).display(), &e);
     std::env::set_current_dir(scratch).map_err(|e| about("", e))?;
-    lockdown::restrict(&lockdown::Policy {
-        runtime: lockdown::Runtime::Compiler,
+    sandbox::restrict(&sandbox::Policy {
+        runtime: sandbox::Runtime::Compiler,
         memory: 8 << 30,
         cpu_seconds: 80,
         file_size: 64 << 20,
         fine_clocks: true,
-        grants: crate::profile::Grants::default(),
+        rights: sandbox::Rights::default(),
         scratch: Some(scratch.to_owned()),
         // The libraries that it loads are in the same folder.
         tools: nvrtc.parent().map(Path::to_owned),

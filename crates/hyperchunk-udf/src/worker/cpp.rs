@@ -1,10 +1,11 @@
 //! C++ back end: a shared object, loaded and run after the lock-down.
 
 use super::legacy_cpp::LegacyObject;
-use super::{CallSlot, Runtime, lockdown};
+use super::{CallSlot, Runtime};
 use crate::datatype::Datatype;
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::protocol::Setup;
+use hyperchunk_sandbox as sandbox;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::fd::{AsRawFd as _, IntoRawFd as _, OwnedFd};
 use std::sync::OnceLock;
@@ -145,8 +146,8 @@ fn open(path: &CStr, binding: c_int) -> Result<*mut c_void> {
 }
 
 impl Runtime for CppRuntime {
-    fn lockdown(&self) -> lockdown::Runtime {
-        lockdown::Runtime::Cpp
+    fn sandbox_runtime(&self) -> sandbox::Runtime {
+        sandbox::Runtime::Cpp
     }
 
     fn load(&mut self, setup: &Setup, compiled: Option<OwnedFd>) -> Result<()> {
@@ -155,7 +156,7 @@ impl Runtime for CppRuntime {
         let handle = open(&path, libc::RTLD_NOW)?;
         if setup.source.is_empty() {
             self.legacy = Some(LegacyObject::new(handle)?);
-            return lockdown::end_loading(lockdown::Runtime::Cpp, &setup.grants);
+            return Ok(sandbox::end_loading(sandbox::Runtime::Cpp, &setup.grants.rights())?);
         }
         // Each takes a table; functions of older versions know only its first fields.
         let symbol = [c"hyperchunk_run_3", c"hyperchunk_run_2", c"hyperchunk_run"]
@@ -166,7 +167,7 @@ impl Runtime for CppRuntime {
         let Some(symbol) = symbol else {
             fail!(Failed, "the compiled form has no entry point; attach the function again")
         };
-        lockdown::end_loading(lockdown::Runtime::Cpp, &setup.grants)?;
+        sandbox::end_loading(sandbox::Runtime::Cpp, &setup.grants.rights())?;
         // SAFETY: the prelude defines the symbol with this type. A false object harms only this locked-down
         // process.
         self.run = Some(unsafe { std::mem::transmute::<*mut c_void, Run>(symbol) });

@@ -7,7 +7,7 @@
 //! Inputs in stored form are decompressed, unshuffled and put in their places on the GPU
 //! (`hyperchunk_cuda::ingest`).
 
-use super::{CallSlot, Runtime, lockdown, read_compiled};
+use super::{CallSlot, Runtime, read_compiled};
 use crate::cuda::{Dataset, KernelArgument, Plan, Program, Step};
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::escape::escape;
@@ -16,6 +16,7 @@ use crate::stored::{DecodeSupport, StoredBlock};
 use hyperchunk_cuda::ingest::{self, BufferCache, Input, Options, Part, Request, ingest, warm_up};
 use hyperchunk_cuda::nvcomp::Nvcomp;
 use hyperchunk_cuda::{Argument, Context, DeviceMemory, Function, Launch, Module, Stream};
+use hyperchunk_sandbox as sandbox;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 
@@ -226,8 +227,8 @@ fn slot_bytes(slot: &CallSlot<'_>) -> Result<usize> {
 }
 
 impl Runtime for CudaRuntime {
-    fn lockdown(&self) -> lockdown::Runtime {
-        lockdown::Runtime::Cuda
+    fn sandbox_runtime(&self) -> sandbox::Runtime {
+        sandbox::Runtime::Cuda
     }
 
     fn load(&mut self, setup: &Setup, compiled: Option<OwnedFd>) -> Result<()> {

@@ -5,10 +5,11 @@
 mod tests;
 
 use super::lua_slots::Slots;
-use super::{CallSlot, Runtime, lockdown};
+use super::{CallSlot, Runtime};
 use crate::datatype::{Datatype, ElementType, declarations};
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::protocol::Setup;
+use hyperchunk_sandbox as sandbox;
 use mlua::chunk::ChunkMode;
 use mlua::{Function, Lua, LuaOptions, StdLib};
 use std::cell::RefCell;
@@ -146,8 +147,8 @@ impl LuaRuntime {
 }
 
 impl Runtime for LuaRuntime {
-    fn lockdown(&self) -> lockdown::Runtime {
-        lockdown::Runtime::Lua { jit: self.jit }
+    fn sandbox_runtime(&self) -> sandbox::Runtime {
+        sandbox::Runtime::Lua { jit: self.jit }
     }
 
     fn load(&mut self, setup: &Setup, compiled: Option<OwnedFd>) -> Result<()> {

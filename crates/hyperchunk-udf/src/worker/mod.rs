@@ -3,7 +3,7 @@
 //! The order is fixed: map the shared memory, let the back end prepare what it needs from the system, lock
 //! down, report the layers reached, and only then look at the source.
 //!
-//! **Invariant:** no byte of a source or of a compiled form is interpreted before [`lockdown::restrict`] has
+//! **Invariant:** no byte of a source or of a compiled form is interpreted before [`sandbox::restrict`] has
 //! returned.
 
 pub mod compile;
@@ -18,7 +18,6 @@ mod descriptors;
 pub mod entry;
 #[cfg(feature = "worker-bin")]
 mod legacy_cpp;
-pub mod lockdown;
 #[cfg(feature = "worker-bin")]
 pub mod lua;
 #[cfg(feature = "worker-bin")]
@@ -28,11 +27,12 @@ mod nan_boxing;
 
 pub mod threads;
 
+use hyperchunk_sandbox as sandbox;
+
 use crate::backend::Backend;
 use crate::datatype::Datatype;
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::memory::Map;
-use crate::profile::Grants;
 use crate::protocol::IDLE_TIMEOUT;
 use crate::protocol::{
     self, CODE_MESSAGE_BYTES, DOORBELL_OFFSET, Doorbell, MAX_MESSAGE_BYTES, PROTOCOL_VERSION, Reply, Request,
@@ -76,7 +76,7 @@ pub struct CallSlot<'a> {
 /// Language-specific part of the worker.
 pub trait Runtime {
     /// Returns the kind of lock-down that the language requires.
-    fn lockdown(&self) -> lockdown::Runtime;
+    fn sandbox_runtime(&self) -> sandbox::Runtime;
     /// Loads the source, and the compiled form if there is one. Called after the lock-down.
     ///
     /// # Errors
@@ -147,7 +147,7 @@ pub type MakeRuntime<'a> = &'a mut dyn FnMut(&Setup, Backend, &[OwnedFd]) -> Res
 /// The first of `arguments` is the host's pid, unless it was [set](threads::end_with_parent) before.
 pub fn serve(arguments: &[OsString], make: MakeRuntime<'_>) -> i32 {
     if let Some(host) = arguments.first().and_then(|pid| pid.to_str()).and_then(|pid| pid.parse().ok()) {
-        lockdown::set_host(host);
+        sandbox::set_host(host);
     }
     // SAFETY: the host gave us this descriptor, and it stays open while we serve.
     let socket = unsafe { BorrowedFd::borrow_raw(SOCKET) };
@@ -187,7 +187,7 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
     let keeps = backend == Backend::Cuda || !setup.grants.imports.is_empty();
     let opened_before = if keeps { descriptors::open() } else { Vec::new() };
     if backend == Backend::Cuda {
-        lockdown::before_driver()?;
+        sandbox::before_driver()?;
     }
     let mut runtime = make(&setup, backend, &fds)?;
     drop(fds);
@@ -206,23 +206,23 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
     socket::set_timeout(socket, IDLE_TIMEOUT)?;
     // SAFETY: the page is mapped, aligned and lives until the process ends: segments are never dropped
     // before.
-    unsafe { lockdown::prepare(status.cast()) };
+    unsafe { sandbox::prepare(status.cast()) };
     let keep = [0, 1, 2, SOCKET]
         .into_iter()
         .chain(compiled.iter().chain(&code).map(|f| f.as_raw_fd()))
         .chain(of_imports)
         .collect();
-    let report = lockdown::restrict(&lockdown::Policy {
-        runtime: runtime.lockdown(),
+    let report = sandbox::restrict(&sandbox::Policy {
+        runtime: runtime.sandbox_runtime(),
         memory: setup.memory,
         cpu_seconds: setup.cpu_s,
         file_size: setup.file_bytes,
         fine_clocks: setup.fine_clocks,
         // A module and a kernel cannot make system calls that would use grants.
-        grants: if matches!(backend, Backend::Wasm | Backend::Cuda) {
-            Grants::default()
+        rights: if matches!(backend, Backend::Wasm | Backend::Cuda) {
+            sandbox::Rights::default()
         } else {
-            setup.grants.clone()
+            setup.grants.rights()
         },
         scratch: None,
         tools: None,

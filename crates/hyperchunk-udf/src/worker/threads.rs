@@ -29,17 +29,17 @@ pub fn adopt_orphans() -> Result<()> {
 /// # Errors
 /// `Io`.
 pub fn end_with_parent(host: i32) -> Result<()> {
-    super::lockdown::set_host(host);
-    super::lockdown::die_with_host()?;
-    super::lockdown::prefer_oom_kill();
+    hyperchunk_sandbox::set_host(host);
+    hyperchunk_sandbox::die_with_host()?;
+    hyperchunk_sandbox::prefer_oom_kill();
     // Applies to later forks.
-    super::lockdown::set_host(std::process::id().cast_signed());
+    hyperchunk_sandbox::set_host(std::process::id().cast_signed());
     Ok(())
 }
 
 /// Returns the number of this process's threads.
 fn count() -> Result<usize> {
-    let failed = |error: std::io::Error| super::lockdown::proc_error("/proc/self/task", &error);
+    let failed = |error: std::io::Error| hyperchunk_sandbox::proc_error("/proc/self/task", &error);
     Ok(std::fs::read_dir("/proc/self/task").map_err(failed)?.count())
 }
 

@@ -24,7 +24,7 @@ use seccompiler::{
 };
 
 use super::{Access, CONTROL_SOCKET, Runtime, calls};
-use crate::error::{Error, ErrorKind, Result, fail};
+use crate::error::{Error, Result, fail};
 
 #[cfg(target_arch = "x86_64")]
 const ARCH: TargetArch = TargetArch::x86_64;
@@ -47,7 +47,7 @@ static FIRST: OnceLock<(Runtime, Access)> = OnceLock::new();
 /// Installs the filters that end the loading phase, for every thread, in case constructors have started some.
 pub(super) fn end_loading(runtime: Runtime, access: Access) -> Result<()> {
     if FIRST.get() != Some(&(runtime, access)) {
-        fail!(Worker, "lockdown: the loading phase of {runtime:?} with these grants was never begun")
+        fail!("lockdown: the loading phase of {runtime:?} with these grants was never begun")
     }
     let flags = if access.threads { EVERY_THREAD } else { 0 };
     install(&program(runtime, Phase::Final, access)?, flags)
@@ -82,7 +82,7 @@ pub(super) fn chain_programs(programs: Vec<BpfProgram>) -> Result<BpfProgram> {
             if step.code == RETURN && step.k == libc::SECCOMP_RET_ALLOW {
                 // Jumps count from the next instruction, forwards.
                 let Ok(over) = u32::try_from(length - at - 1) else {
-                    fail!(Worker, "lockdown: a system call filter is too long");
+                    fail!("lockdown: a system call filter is too long");
                 };
                 *step = sock_filter { code: JUMP, jt: 0, jf: 0, k: over };
             }
@@ -121,7 +121,7 @@ fn kill_from(number: u32) -> BpfProgram {
 }
 
 fn convert_error<T>(result: Result<T, BackendError>) -> Result<T> {
-    result.map_err(|error| Error::new(ErrorKind::Worker, format!("lockdown: system call filter: {error}")))
+    result.map_err(|error| Error::new(format!("lockdown: system call filter: {error}")))
 }
 
 /// Filter with two verdicts: `verdict` on calls in its table (if `listed`) or on all others, and allow
@@ -525,7 +525,7 @@ fn install(program: &[sock_filter], flags: c_int) -> Result<()> {
         assert!(align_of::<sock_filter>() == align_of::<libc::sock_filter>());
     }
     let Ok(len) = u16::try_from(program.len()) else {
-        fail!(Worker, "lockdown: a system call filter is too long");
+        fail!("lockdown: a system call filter is too long");
     };
     let description =
         libc::sock_fprog { len, filter: program.as_ptr().cast::<libc::sock_filter>().cast_mut() };

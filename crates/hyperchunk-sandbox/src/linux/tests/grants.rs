@@ -5,10 +5,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::PathBuf;
 
-use crate::network::Endpoint;
-use crate::profile::Grants;
-
-use super::super::{Runtime, restrict};
+use super::super::{Rights, Runtime, restrict};
 use super::attacks::attacks;
 use super::harness::{Outcome, PAYLOAD, PEER, SURVIVED_EXIT_CODE, Shared, call, policy, run, step};
 use super::languages::{DIRECTORY, Directory};
@@ -67,13 +64,13 @@ pub(super) fn scenario(name: &str) -> bool {
     true
 }
 
-fn file_grants() -> Grants {
+fn file_grants() -> Rights {
     let at = |name: &str| Directory::in_scenario().join(name);
-    Grants { read: vec![at("read"), at("single.txt")], write: vec![at("write")], ..Grants::default() }
+    Rights { read: vec![at("read"), at("single.txt")], write: vec![at("write")], ..Rights::default() }
 }
 
-fn network_grants() -> Grants {
-    Grants { connect: vec![Endpoint::parse("example.org:443").unwrap()], ..Grants::default() }
+fn network_grants() -> Rights {
+    Rights { connect: true, ..Rights::default() }
 }
 
 /// Uses a connection as functions do, on a descriptor that stands for one.
@@ -164,13 +161,13 @@ fn thread_scenario() {
     for (language, runtime) in FUNCTIONS {
         for threads in [true, false] {
             step(&format!("{language}/{threads}"), |shared| {
-                lock_with(shared, runtime, Grants { threads, ..Grants::default() });
+                lock_with(shared, runtime, Rights { threads, ..Rights::default() });
                 let sum = std::thread::spawn(|| (1..=10).sum::<i64>()).join();
                 shared.put(0, sum.unwrap_or(-1));
             });
         }
         step(&format!("{language}/process"), |shared| {
-            lock_with(shared, runtime, Grants { threads: true, ..Grants::default() });
+            lock_with(shared, runtime, Rights { threads: true, ..Rights::default() });
             // SAFETY: a child would exit at once.
             let child = unsafe { libc::fork() };
             shared.put(0, i64::from(child));
@@ -187,8 +184,8 @@ fn odd_paths() {
         step(name, |shared| {
             super::worker_start(shared);
             let read = vec![Directory::in_scenario().join("odd").join(name)];
-            let grants = Grants { read, ..Grants::default() };
-            let done = restrict(&super::Policy { grants, ..policy(Runtime::Python) });
+            let rights = Rights { read, ..Rights::default() };
+            let done = restrict(&super::Policy { rights, ..policy(Runtime::Python) });
             shared.put(0, i64::from(done.is_err()));
         });
     }

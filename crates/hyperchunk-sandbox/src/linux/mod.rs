@@ -1,23 +1,4 @@
-//! Sandbox of a function: everything that the worker gives up before it looks at untrusted code.
-//!
-//! The language's own sandbox is never the boundary; this one is. [`restrict`] applies independent layers,
-//! because each one stops attacks that the others do not:
-//!
-//! | Layer | Attacks that only this layer stops |
-//! |---|---|
-//! | no_new_privs | set-user-id programs (and an unprivileged user needs it for the next two) |
-//! | rlimits | memory and CPU bombs, core dumps with input data in them |
-//! | Landlock | files, where a runtime must keep `open` (loading a shared object, a compiler) |
-//! | seccomp | everything that is not a file: processes, signals, sockets, `stat`, new kernel interfaces |
-//! | namespaces | the network and System V IPC once more; best effort, since many containers refuse them |
-//!
-//! The first four are mandatory: [`restrict`] **fails closed** and the worker must then exit without touching
-//! the function. The calling process cannot undo any of these restrictions.
-//!
-//! A denied system call is never run. It ends the process: most calls through a handler that records the
-//! call's number ([`StatusPage`], only a hint for the error message); calls on the list that no honest
-//! function tries, and 32-bit and x32 calls, through a kill by the kernel.
-#![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+//! The layers, in the order in which [`restrict`] applies them.
 
 mod calls;
 mod landlock;
@@ -35,11 +16,11 @@ use std::os::fd::RawFd;
 use std::path::PathBuf;
 
 use crate::error::{Result, fail};
-use crate::profile::Grants;
+use crate::layers::{Layers, UNCONTAINED};
 
-pub use crate::layers::{Layers, UNCONTAINED};
-pub(super) use parent::{die_with_host, set_host};
-pub(super) use process::{prefer_oom_kill, proc_error};
+pub use landlock::{LANDLOCK_FOR_FILES, open_granted};
+pub use parent::{die_with_host, set_host};
+pub use process::{prefer_oom_kill, proc_error};
 pub use status::{DENIED_EXIT_CODE, STATUS_MAGIC, StatusPage, StopReason, prepare};
 pub use syscall_names::syscall_name;
 
@@ -73,6 +54,28 @@ pub enum Runtime {
     Compiler,
 }
 
+/// Rights that a user granted to a program, in addition to its inputs and outputs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rights {
+    /// Files and folders that may be read, with everything below them.
+    pub read: Vec<PathBuf>,
+    /// Files and folders that may be read and written, with everything below them.
+    pub write: Vec<PathBuf>,
+    /// Set if threads may be started.
+    pub threads: bool,
+    /// Set if the process gets connected sockets from its host, and may use them.
+    pub connect: bool,
+    /// Set if Python may generate machine code, as Numba does.
+    pub jit: bool,
+}
+
+impl Rights {
+    /// Returns whether any file is granted.
+    pub fn has_files(&self) -> bool {
+        !self.read.is_empty() || !self.write.is_empty()
+    }
+}
+
 /// Rights that [`restrict`] leaves to the process.
 #[derive(Clone, Debug)]
 pub struct Policy {
@@ -90,8 +93,8 @@ pub struct Policy {
     /// Only for Lua can that be forbidden: CPython reads the clock whenever it takes a lock, and a
     /// WebAssembly module has only the clock that we provide.
     pub fine_clocks: bool,
-    /// Grants of the profile; none for a compiler.
-    pub grants: Grants,
+    /// Granted rights; none for a compiler.
+    pub rights: Rights,
     /// The one writable directory of a compiler; `None` for everything else.
     pub scratch: Option<PathBuf>,
     /// Folder with a compiler and its libraries, in addition to those of the system.
@@ -127,12 +130,12 @@ pub fn before_driver() -> Result<()> {
 /// The process also gets its own session, and ends when its parent does.
 pub fn restrict(policy: &Policy) -> Result<Report> {
     match (policy.runtime, &policy.scratch) {
-        (Runtime::Compiler, None) => fail!(Worker, "lockdown: a compiler needs a scratch directory"),
+        (Runtime::Compiler, None) => fail!("lockdown: a compiler needs a scratch directory"),
         (Runtime::Compiler, Some(_)) | (_, None) => {}
-        (_, Some(_)) => fail!(Worker, "lockdown: only a compiler has a scratch directory"),
+        (_, Some(_)) => fail!("lockdown: only a compiler has a scratch directory"),
     }
     if policy.runtime != Runtime::Compiler && (policy.tools.is_some() || policy.cache.is_some()) {
-        fail!(Worker, "lockdown: only a compiler has tools and a cache")
+        fail!("lockdown: only a compiler has tools and a cache")
     }
     // Filters cover the driver's threads, too; Landlock does not, and they can open nothing without it.
     if policy.runtime != Runtime::Cuda {
@@ -161,11 +164,11 @@ pub fn restrict(policy: &Policy) -> Result<Report> {
     die_with_host()?;
     process::forbid_inspection()?;
     if policy.runtime == (Runtime::Lua { jit: false })
-        || (policy.runtime == Runtime::Python && !policy.grants.jit)
+        || (policy.runtime == Runtime::Python && !policy.rights.jit)
     {
         process::forbid_new_code();
     }
-    let access = Access { coarse_clocks: has_coarse_clocks(policy), ..Access::from_grants(&policy.grants) };
+    let access = Access { coarse_clocks: has_coarse_clocks(policy), ..Access::from_rights(&policy.rights) };
     if !policy.fine_clocks {
         process::bound_speculation();
     }
@@ -187,19 +190,19 @@ fn has_coarse_clocks(policy: &Policy) -> bool {
 
 /// Ends the loading phase of [`Runtime::Cpp`] or [`Runtime::Wasm`]: from here on no file can be opened or
 /// examined and no memory made executable. Fails in a process that was restricted for another runtime, or
-/// with other grants.
+/// with other rights.
 ///
 /// The object's constructors ran before this call, with the rights of the loading phase, and could keep them
 /// by never returning. So the loading phase must be a sufficient sandbox by itself (it is; its gaps are
 /// listed in `calls::LOADING`), and this is a further reduction.
-pub fn end_loading(runtime: Runtime, grants: &Grants) -> Result<()> {
+pub fn end_loading(runtime: Runtime, rights: &Rights) -> Result<()> {
     if UNCONTAINED {
         return Ok(());
     }
-    seccomp::end_loading(runtime, Access::from_grants(grants))
+    seccomp::end_loading(runtime, Access::from_rights(rights))
 }
 
-/// Groups of system calls that the grants allow. Landlock restricts the files.
+/// Groups of system calls that the rights allow. Landlock restricts the files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Access {
     read: bool,
@@ -213,13 +216,13 @@ struct Access {
 }
 
 impl Access {
-    fn from_grants(grants: &Grants) -> Self {
+    fn from_rights(rights: &Rights) -> Self {
         Access {
-            read: grants.has_files(),
-            write: !grants.write.is_empty(),
-            threads: grants.threads,
-            connect: !grants.connect.is_empty(),
-            jit: grants.jit,
+            read: rights.has_files(),
+            write: !rights.write.is_empty(),
+            threads: rights.threads,
+            connect: rights.connect,
+            jit: rights.jit,
             coarse_clocks: false,
         }
     }

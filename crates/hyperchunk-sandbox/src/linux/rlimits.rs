@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::{Layers, Policy, Runtime};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 
 #[cfg(target_env = "gnu")]
 type Resource = libc::__rlimit_resource_t;
@@ -21,7 +21,7 @@ const CPU_LIMIT_RUNS: u64 = 60;
 /// Sets every limit. A limit that is already lower stays.
 pub(super) fn apply(policy: &Policy, layers: Layers) -> Result<()> {
     set("RLIMIT_CORE", libc::RLIMIT_CORE, 0)?;
-    let writes = policy.runtime == Runtime::Compiler || !policy.grants.write.is_empty();
+    let writes = policy.runtime == Runtime::Compiler || !policy.rights.write.is_empty();
     set("RLIMIT_FSIZE", libc::RLIMIT_FSIZE, if writes { policy.file_size } else { 0 })?;
     // Zig compiles its libraries' files in parallel.
     let many = policy.cache.is_some() || policy.runtime == Runtime::Cuda;
@@ -32,7 +32,7 @@ pub(super) fn apply(policy: &Policy, layers: Layers) -> Result<()> {
     set("RLIMIT_MSGQUEUE", libc::RLIMIT_MSGQUEUE, 0)?;
     set("RLIMIT_RTPRIO", libc::RLIMIT_RTPRIO, 0)?;
     match policy.runtime {
-        Runtime::Lua { .. } | Runtime::Cpp | Runtime::Python | Runtime::Wasm if !policy.grants.threads => {
+        Runtime::Lua { .. } | Runtime::Cpp | Runtime::Python | Runtime::Wasm if !policy.rights.threads => {
             set("RLIMIT_NPROC", libc::RLIMIT_NPROC, 0)?;
         }
         // The kernel counts all processes of the user, or those in the user namespace. Only for the latter is
@@ -72,7 +72,7 @@ fn mapped_bytes() -> Result<u64> {
     pages
         .zip(page)
         .and_then(|(pages, page)| pages.checked_mul(page))
-        .ok_or_else(|| Error::new(ErrorKind::Worker, format!("lockdown: {path} cannot be understood")))
+        .ok_or_else(|| Error::new(format!("lockdown: {path} cannot be understood")))
 }
 
 fn set(name: &str, resource: Resource, limit: u64) -> Result<()> {

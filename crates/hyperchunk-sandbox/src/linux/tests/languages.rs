@@ -10,8 +10,7 @@ use std::process::Command;
 use std::ptr;
 
 use super::super::seccomp::{Phase, programs};
-use super::super::{Access, DENIED_EXIT_CODE, Policy, Runtime, StopReason, end_loading, restrict};
-use crate::profile::Grants;
+use super::super::{Access, DENIED_EXIT_CODE, Policy, Rights, Runtime, StopReason, end_loading, restrict};
 
 use super::harness::{Outcome, PAYLOAD, SURVIVED_EXIT_CODE, Shared, call, policy, run, step, worker_start};
 
@@ -130,7 +129,7 @@ fn load_object(shared: &Shared, name: &str, object: &[u8]) {
     // SAFETY: the handle is valid and the name a literal.
     let symbol = unsafe { libc::dlsym(handle, c"twice".as_ptr()) };
     assert!(!symbol.is_null());
-    end_loading(Runtime::Cpp, &Grants::default()).unwrap();
+    end_loading(Runtime::Cpp, &Rights::default()).unwrap();
     // SAFETY: the symbol is the function of OBJECT.
     let twice = unsafe { std::mem::transmute::<*mut c_void, extern "C" fn(c_int) -> c_int>(symbol) };
     shared.put(0, i64::from(twice(21)));

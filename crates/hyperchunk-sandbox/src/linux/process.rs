@@ -7,20 +7,16 @@ use std::os::fd::RawFd;
 use std::ptr;
 
 use super::Runtime;
-use crate::error::{Error, ErrorKind, Result, fail};
-use crate::escape::escape;
+use crate::error::{Error, Result, fail};
 
 const NONE: c_ulong = 0;
 
 /// Returns the error for a failed read in `/proc`.
-pub(in crate::worker) fn proc_error(what: &str, error: &std::io::Error) -> Error {
+pub fn proc_error(what: &str, error: &std::io::Error) -> Error {
     match error.kind() {
-        std::io::ErrorKind::NotFound => Error::new(
-            ErrorKind::Worker,
-            format!(
-                "{what}: expected the list of this process's threads, got none, since no /proc is mounted here, and without it the sandbox cannot be closed; mount it (mount -t proc proc /proc), or have the container do so"
-            ),
-        ),
+        std::io::ErrorKind::NotFound => Error::new(format!(
+            "{what}: expected the list of this process's threads, got none, since no /proc is mounted here, and without it the sandbox cannot be closed; mount it (mount -t proc proc /proc), or have the container do so"
+        )),
         _ => Error::io(what, error),
     }
 }
@@ -38,11 +34,10 @@ pub(super) fn require_one_thread() -> Result<()> {
     let others: Vec<_> = tasks.iter().filter(|task| task.file_name() != own.as_str()).collect();
     let name = |task: &&fs::DirEntry| {
         let name = fs::read_to_string(task.path().join("comm")).unwrap_or_default();
-        escape(name.trim_end(), 40).to_string()
+        format!("{:?}", name.trim_end())
     };
     let names: Vec<String> = others.iter().take(8).map(name).collect();
     fail!(
-        Worker,
         "lockdown: expected one thread, got {} ({}): a library that was loaded (an import that the profile grants) starts threads when it is loaded, which the sandbox would not cover; grant it to no profile",
         tasks.len(),
         names.join(", ")
@@ -51,7 +46,7 @@ pub(super) fn require_one_thread() -> Result<()> {
 
 /// Makes the OOM killer prefer this process. It fails where /proc cannot be written, and is no security
 /// boundary.
-pub(in crate::worker) fn prefer_oom_kill() {
+pub fn prefer_oom_kill() {
     let _ = fs::write("/proc/self/oom_score_adj", "1000");
 }
 
@@ -160,7 +155,7 @@ pub(super) fn gaps(keep: &[RawFd]) -> Result<Vec<(u32, u32)>> {
         .iter()
         .map(|fd| u32::try_from(*fd))
         .collect::<Result<Vec<_>, _>>()
-        .map_err(|_| Error::new(ErrorKind::Worker, "lockdown: a descriptor to keep is negative"))?;
+        .map_err(|_| Error::new("lockdown: a descriptor to keep is negative"))?;
     sorted.sort_unstable();
     let mut gaps = Vec::new();
     let mut next = 0;

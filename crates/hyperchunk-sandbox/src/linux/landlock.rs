@@ -1,6 +1,8 @@
 //! Landlock: access only to the files that the profile grants, and for a compiler to the files that it needs.
 
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::path::Path;
 use std::ptr;
 
@@ -9,9 +11,11 @@ use ::landlock::{
     RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
 };
 
-use super::{Policy, Runtime};
-use crate::error::{Error, ErrorKind, Result, fail};
-use crate::profile::{Grants, LANDLOCK_FOR_FILES, open};
+use super::{Policy, Rights, Runtime};
+use crate::error::{Error, Result, fail};
+
+/// First version of Landlock that prevents truncation of a file granted for reading.
+pub const LANDLOCK_FOR_FILES: u32 = 3;
 
 /// Directories that a compiler reads and starts programs from. Missing ones are skipped.
 const COMPILER_TREES: [&str; 7] =
@@ -28,19 +32,18 @@ pub(super) fn restrict(policy: &Policy) -> Result<u32> {
     let mut rules = build(abi).map_err(landlock_error)?;
     if policy.runtime == Runtime::Compiler {
         rules = add_compiler_rules(rules, abi, policy)?;
-    } else if policy.grants.has_files() {
+    } else if policy.rights.has_files() {
         if version < LANDLOCK_FOR_FILES {
             fail!(
-                Worker,
                 "lockdown: files cannot be granted: that needs Landlock {LANDLOCK_FOR_FILES}, and this kernel has version {version}"
             );
         }
-        rules = add_grants(rules, abi, &policy.grants)?;
+        rules = add_grants(rules, abi, &policy.rights)?;
     }
     let status = rules.restrict_self().map_err(landlock_error)?;
     // The crate reports an old or missing Landlock as success, with this status as the only difference.
     if status.ruleset != RulesetStatus::FullyEnforced || !status.no_new_privs {
-        fail!(Worker, "lockdown: Landlock is not in full force: {:?}", status.ruleset);
+        fail!("lockdown: Landlock is not in full force: {:?}", status.ruleset);
     }
     Ok(version)
 }
@@ -90,7 +93,7 @@ fn add_compiler_rules(mut rules: RulesetCreated, abi: ABI, policy: &Policy) -> R
     let write_file = (AccessFs::WriteFile | AccessFs::Truncate) & AccessFs::from_all(abi);
     rules = add_rule(rules, Path::new("/dev/null"), write_file | AccessFs::ReadFile, false)?;
     let Some(scratch) = &policy.scratch else {
-        fail!(Worker, "lockdown: a compiler needs a scratch directory");
+        fail!("lockdown: a compiler needs a scratch directory");
     };
     let write_tree = AccessFs::MakeReg | AccessFs::RemoveFile | AccessFs::MakeDir | AccessFs::RemoveDir;
     let mut access = write_file | write_tree | AccessFs::ReadFile | AccessFs::ReadDir;
@@ -106,19 +109,42 @@ fn add_compiler_rules(mut rules: RulesetCreated, abi: ABI, policy: &Policy) -> R
 
 /// Adds the rules for a profile's grants. They never allow creating anything except files and folders, nor
 /// running a program.
-fn add_grants(mut rules: RulesetCreated, abi: ABI, grants: &Grants) -> Result<RulesetCreated> {
+fn add_grants(mut rules: RulesetCreated, abi: ABI, rights: &Rights) -> Result<RulesetCreated> {
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
     let file = AccessFs::WriteFile | AccessFs::Truncate;
     let tree = AccessFs::MakeReg | AccessFs::RemoveFile | AccessFs::MakeDir | AccessFs::RemoveDir;
     let all =
-        grants.read.iter().map(|p| (p, read)).chain(grants.write.iter().map(|p| (p, read | file | tree)));
+        rights.read.iter().map(|p| (p, read)).chain(rights.write.iter().map(|p| (p, read | file | tree)));
     for (path, access) in all {
-        let opened = open(path)?;
+        let opened = open_granted(path).map_err(|error| {
+            Error::io(format_args!("lockdown: the granted path {}", path.display()), &error)
+        })?;
         // Rights of folders do not apply to a file, and are an error.
         let access = if is_folder(&opened)? { access } else { access & AccessFs::from_file(abi) };
         rules = rules.add_rule(PathBeneath::new(opened, access)).map_err(landlock_error)?;
     }
     Ok(rules)
+}
+
+/// Opens a granted path, as a handle only. It must contain no symbolic link, whose owner would decide the
+/// target of the grant.
+///
+/// # Errors
+/// ELOOP for a symbolic link; those of `openat2`.
+pub fn open_granted(path: &Path) -> io::Result<OwnedFd> {
+    const NO_SYMLINKS: u64 = 0x04;
+    let name = CString::new(path.as_os_str().as_encoded_bytes())
+        .map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
+    let how = [u64::from((libc::O_PATH | libc::O_CLOEXEC).cast_unsigned()), 0, NO_SYMLINKS];
+    // SAFETY: a NUL-terminated path and an `open_how` of three words, both live.
+    let fd = unsafe {
+        libc::syscall(libc::SYS_openat2, libc::AT_FDCWD, name.as_ptr(), how.as_ptr(), size_of_val(&how))
+    };
+    match i32::try_from(fd) {
+        // SAFETY: the kernel just gave us this descriptor.
+        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 fn is_folder(opened: &OwnedFd) -> Result<bool> {
@@ -142,11 +168,11 @@ fn add_rule(
     if optional && !path.exists() {
         return Ok(rules);
     }
-    let opened = PathFd::new(path)
-        .map_err(|error| Error::new(ErrorKind::Worker, format!("lockdown: {}: {error}", path.display())))?;
+    let opened =
+        PathFd::new(path).map_err(|error| Error::new(format!("lockdown: {}: {error}", path.display())))?;
     rules.add_rule(PathBeneath::new(opened, access)).map_err(landlock_error)
 }
 
 fn landlock_error(error: ::landlock::RulesetError) -> Error {
-    Error::new(ErrorKind::Worker, format!("lockdown: Landlock: {error}"))
+    Error::new(format!("lockdown: Landlock: {error}"))
 }

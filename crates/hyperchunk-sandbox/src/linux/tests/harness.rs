@@ -15,9 +15,7 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use crate::profile::Grants;
-
-use super::super::{CONTROL_SOCKET, Policy, Runtime, StatusPage, prepare};
+use super::super::{CONTROL_SOCKET, Policy, Rights, Runtime, StatusPage, prepare};
 
 const SCENARIO: &str = "HYPERCHUNK_LOCKDOWN_SCENARIO";
 const OUTSIDE: &str = "HYPERCHUNK_LOCKDOWN_OUTSIDE";
@@ -205,7 +203,7 @@ pub(super) fn policy(runtime: Runtime) -> Policy {
         cpu_seconds: 5,
         file_size: 0,
         fine_clocks: true,
-        grants: Grants::default(),
+        rights: Rights::default(),
         scratch: None,
         tools: None,
         cache: None,

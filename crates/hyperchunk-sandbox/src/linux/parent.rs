@@ -12,7 +12,7 @@ pub(super) const HOST_GONE_EXIT_CODE: c_int = 119;
 static HOST: AtomicI32 = AtomicI32::new(0);
 
 /// Sets the host process of this one, and of its forks.
-pub(in crate::worker) fn set_host(pid: c_int) {
+pub fn set_host(pid: c_int) {
     HOST.store(pid, Ordering::Release);
 }
 
@@ -21,7 +21,7 @@ pub(in crate::worker) fn set_host(pid: c_int) {
 ///
 /// The kernel watches the *thread* that started this process. That is one that lives as long as the host
 /// (`host/spawner_thread.rs`), or the only thread of the Python process that forks workers.
-pub(in crate::worker) fn die_with_host() -> Result<()> {
+pub fn die_with_host() -> Result<()> {
     // SAFETY: getppid cannot fail and has no memory effects.
     let parent = unsafe { libc::getppid() };
     let host = match HOST.load(Ordering::Acquire) {

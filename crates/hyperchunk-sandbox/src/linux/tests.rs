@@ -14,10 +14,9 @@ use std::ptr;
 use attacks::{ExpectedResult, NO_CONTROL, attacks};
 use harness::{Outcome, PEER, SURVIVED_EXIT_CODE, Shared, call, policy, run, step, worker_start};
 
-use crate::profile::Grants;
-
 use super::{
-    CONTROL_SOCKET, DENIED_EXIT_CODE, Policy, Runtime, StopReason, end_loading, restrict, syscall_name,
+    CONTROL_SOCKET, DENIED_EXIT_CODE, Policy, Rights, Runtime, StopReason, end_loading, restrict,
+    syscall_name,
 };
 
 const FUNCTIONS: [(&str, Runtime); 3] =
@@ -59,19 +58,19 @@ fn scenario() {
 
 /// Applies the complete sandbox of a function.
 fn lock(shared: &Shared, runtime: Runtime) {
-    lock_with(shared, runtime, Grants::default());
+    lock_with(shared, runtime, Rights::default());
 }
 
-fn lock_with(shared: &Shared, runtime: Runtime, grants: Grants) {
+fn lock_with(shared: &Shared, runtime: Runtime, rights: Rights) {
     worker_start(shared);
-    lock_keeping(runtime, grants);
+    lock_keeping(runtime, rights);
 }
 
 /// Like [`lock_with`], with unchanged descriptors.
-fn lock_keeping(runtime: Runtime, grants: Grants) {
-    restrict(&Policy { grants: grants.clone(), file_size: 1 << 16, ..policy(runtime) }).unwrap();
+fn lock_keeping(runtime: Runtime, rights: Rights) {
+    restrict(&Policy { rights: rights.clone(), file_size: 1 << 16, ..policy(runtime) }).unwrap();
     if runtime == Runtime::Cpp {
-        end_loading(runtime, &grants).unwrap();
+        end_loading(runtime, &rights).unwrap();
     }
 }
 
