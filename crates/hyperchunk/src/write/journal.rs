@@ -364,13 +364,17 @@ impl AbandonedJournal {
 
 /// Refuses a file that another user could have put there.
 pub(super) fn check_made_by(folder: &Folder, file: &Path, path: &Path, metadata: &Metadata) -> Result<()> {
+    let trust = Trust::for_writer(file);
     #[cfg(unix)]
-    if folder.metadata().is_ok_and(|folder| folder.mode() & 0o022 == 0) {
+    if let Ok(above) = folder.metadata()
+        && above.mode() & 0o022 == 0
+        && trust.check_file_owner(path, &above).is_ok()
+    {
         return Ok(());
     }
     #[cfg(not(unix))]
     let _ = folder;
-    Trust::for_writer(file).check_file_owner(path, metadata)
+    trust.check_file_owner(path, metadata)
 }
 
 /// Reads all entries of a journal, up to a torn one; also returns the number of bytes after that.

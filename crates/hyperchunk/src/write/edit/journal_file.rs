@@ -4,8 +4,9 @@ use super::super::journal::{check_made_by, with_suffix};
 use super::super::options::Sync;
 use super::super::sink::LocalSink;
 use super::super::snapshot::narrow;
-use super::redo::{JournalFile, LeftRedo};
+use super::redo::{JournalFile, LeftRedo, MAGIC};
 use super::waiting::WaitingCommit;
+use crate::companion::Trust;
 use crate::io::Locking;
 use crate::io::local::EXISTS;
 use crate::os::{read_exact_at, write_all_at};
@@ -231,14 +232,36 @@ enum Settled {
     Waits(File, PathBuf, Error),
 }
 
+/// What the file in the place of a journal is, by its first bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Content {
+    Journal,
+    /// Empty, or the first bytes of a journal: its program ended early.
+    Remnant,
+    /// A file of the user's that has this name.
+    Other,
+}
+
+impl Content {
+    fn of(file: &File, size: u64) -> io::Result<Self> {
+        let mut start = vec![0; narrow(size).min(MAGIC.len())];
+        read_exact_at(file, 0, &mut start)?;
+        Ok(match MAGIC.starts_with(&start) {
+            true if start.len() == MAGIC.len() => Self::Journal,
+            true => Self::Remnant,
+            false => Self::Other,
+        })
+    }
+}
+
 /// Completes the commit that an interrupted edit of a file left, or drops it if it is incomplete. Returns true if
 /// there was one. A journal counts only under the rules for companion files, and while no program edits the file.
 ///
 /// # Errors
-/// Changed if the file was changed since by a program that does not know the journal; Io if the file cannot be
-/// written.
+/// Changed if the file was changed since by a program that does not know the journal; Exists if another file is in
+/// the journal's place; Io if the file cannot be written.
 pub(crate) fn settle(file: &Path) -> Result<bool> {
-    match attempt(file)? {
+    match attempt(file, true)? {
         Settled::Nothing => Ok(false),
         Settled::Done => Ok(true),
         Settled::Waits(_, _, error) => Err(error),
@@ -251,7 +274,7 @@ pub(crate) fn settle(file: &Path) -> Result<bool> {
 /// # Errors
 /// As [`settle`]; the reason why the file cannot be written if the commit is too large for memory.
 pub(crate) fn settle_to_read(file: &Path) -> Result<Option<WaitingCommit>> {
-    let Settled::Waits(journal, path, error) = attempt(file)? else { return Ok(None) };
+    let Settled::Waits(journal, path, error) = attempt(file, false)? else { return Ok(None) };
     let size = journal.metadata().map_err(|error| cannot("read", &path, &error))?.len();
     let found = FoundJournal(&journal, &path);
     match LeftRedo::read(&found, size)? {
@@ -260,7 +283,8 @@ pub(crate) fn settle_to_read(file: &Path) -> Result<Option<WaitingCommit>> {
     }
 }
 
-fn attempt(file: &Path) -> Result<Settled> {
+/// Completes or drops an interrupted edit. A reader leaves everything but journals as it is.
+fn attempt(file: &Path, edits: bool) -> Result<Settled> {
     // The journal is beside the file itself, and not beside links to it.
     let is_link = file.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
     let resolved = if is_link { file.canonicalize().ok() } else { None };
@@ -270,7 +294,11 @@ fn attempt(file: &Path) -> Result<Settled> {
     let Ok(metadata) = path.symlink_metadata() else { return Ok(Settled::Nothing) };
     let refused = |error: io::Error| cannot("read", &path, &error);
     let (folder, name) = Folder::of(&path).map_err(refused)?;
-    let distrusted = |metadata: &Metadata| match check_made_by(&folder, target, &path, metadata) {
+    let made_by = |metadata: &Metadata| {
+        check_made_by(&folder, target, &path, metadata)?;
+        Trust::for_writer(target).check(&path, metadata)
+    };
+    let distrusted = |metadata: &Metadata| match made_by(metadata) {
         _ if !metadata.is_file() => true,
         Ok(()) => false,
         Err(error) => {
@@ -302,6 +330,19 @@ fn attempt(file: &Path) -> Result<Settled> {
         return Ok(Settled::Nothing);
     }
     let metadata = journal.metadata().map_err(refused)?;
+    match Content::of(&journal, metadata.len()).map_err(refused)? {
+        Content::Other if edits => {
+            let message = format!(
+                "cannot edit {}: expected no file or a journal at {}, got another file; move it, or name it otherwise",
+                file.display(),
+                path.display()
+            );
+            return Err(Error::new(ErrorKind::Exists, message));
+        }
+        Content::Remnant if edits => {}
+        Content::Remnant | Content::Other => return Ok(Settled::Nothing),
+        Content::Journal => {}
+    }
     let found = FoundJournal(&journal, &path);
     let sink = match LocalSink::editable(target, Sync::Commit, Locking::Default) {
         Ok(sink) => sink,
@@ -327,11 +368,26 @@ fn attempt(file: &Path) -> Result<Settled> {
         left.apply(&sink, sink.length()?)?;
         sink.release();
     }
-    // An empty journal is nothing to complete, where it cannot be deleted.
-    let emptied = journal.set_len(0).and_then(|()| journal.sync_data());
+    // An empty journal is nothing to complete, where it cannot be deleted. A second name of it (a hard link) is left.
+    let emptied = match is_linked(&metadata) {
+        true => Err(io::Error::other("the journal has a second name")),
+        false => journal.set_len(0).and_then(|()| journal.sync_data()),
+    };
     let removed = if folder.is_at(&name, &journal) { folder.remove(&name) } else { Ok(()) };
     if let (Err(error), Err(_)) = (removed, emptied) {
         return Err(cannot("delete", &path, &error));
     }
     Ok(Settled::Done)
+}
+
+/// Returns whether a file has several names.
+#[cfg(unix)]
+fn is_linked(metadata: &Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    metadata.nlink() > 1
+}
+
+#[cfg(not(unix))]
+fn is_linked(_: &Metadata) -> bool {
+    false
 }

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 /// Signature of a redo journal.
-const MAGIC: &[u8; 16] = b"Hyperchunk redo1";
+pub(super) const MAGIC: &[u8; 16] = b"Hyperchunk redo1";
 const FOOTER_MAGIC: &[u8; 16] = b"Hyperchunk rend1";
 const HEADER_BYTES: u64 = 64;
 const FOOTER_BYTES: u64 = 64;
@@ -429,7 +429,7 @@ impl<'a> LeftRedo<'a> {
         if index_at.checked_add(index_bytes) != Some(footer_at) {
             return Ok(None);
         }
-        let mut index = vec![0; narrow(index_bytes)];
+        let mut index = crate::room::zeros(narrow(index_bytes))?;
         journal.read_at(index_at, &mut index)?;
         if sum != Some(lookup3(&index)) {
             return Ok(None);
@@ -470,7 +470,7 @@ impl<'a> LeftRedo<'a> {
         }
         let mut pieces = Vec::with_capacity(self.pieces.len());
         for piece in &self.pieces {
-            let mut bytes = vec![0; narrow(piece.length)];
+            let mut bytes = crate::room::zeros(narrow(piece.length))?;
             self.journal.read_at(piece.at, &mut bytes)?;
             pieces.push(WaitingPiece { start: piece.start, bytes, old: piece.old.clone() });
         }

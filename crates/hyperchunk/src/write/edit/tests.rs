@@ -609,9 +609,67 @@ fn whoever_opens_a_file_completes_its_edit() {
     assert!(!journal_file::redo_path(&path).exists());
     assert!(!settle(&path).unwrap());
     // An incomplete journal is dropped.
-    std::fs::write(journal_file::redo_path(&path), [1; 300]).unwrap();
+    std::fs::write(journal_file::redo_path(&path), b"Hyperchunk redo1 and a part of it").unwrap();
     assert!(settle(&path).unwrap());
     assert_eq!(std::fs::read(&path).unwrap()[10], 77);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn a_file_with_a_journals_name_that_is_none_stays() {
+    let folder = std::env::temp_dir().join(format!("hyperchunk-redo-none-{}", std::process::id()));
+    let path = interrupted(&folder);
+    let journal = journal_file::redo_path(&path);
+    for thesis in [&b"thesis"[..], b"Hyperchunk is a library", b"", b"Hyper"] {
+        std::fs::write(&journal, thesis).unwrap();
+        assert!(settle_to_read(&path).unwrap().is_none());
+        assert_eq!(std::fs::read(&journal).unwrap(), thesis);
+        // The place is needed for editing, and remains of a journal may go.
+        match settle(&path) {
+            Ok(dropped) => assert!(dropped && b"Hyperchunk redo1".starts_with(thesis) && !journal.exists()),
+            Err(error) => assert_eq!(
+                (error.kind(), std::fs::read(&journal).unwrap()),
+                (ErrorKind::Exists, thesis.into())
+            ),
+        }
+    }
+    assert_eq!(std::fs::read(&path).unwrap(), old());
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+#[cfg(unix)]
+fn a_second_name_of_a_journal_keeps_its_bytes() {
+    let folder = std::env::temp_dir().join(format!("hyperchunk-redo-names-{}", std::process::id()));
+    let path = interrupted(&folder);
+    let (journal, second) = (journal_file::redo_path(&path), folder.join("second"));
+    std::fs::hard_link(&journal, &second).unwrap();
+    let bytes = std::fs::read(&second).unwrap();
+    assert!(settle(&path).unwrap());
+    assert!(!journal.exists());
+    assert_eq!(std::fs::read(&second).unwrap(), bytes);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+#[cfg(unix)]
+fn a_journal_in_another_users_folder_does_not_count() {
+    use std::os::unix::fs::{PermissionsExt as _, chown};
+    let folder = std::env::temp_dir().join(format!("hyperchunk-redo-folder-{}", std::process::id()));
+    let path = interrupted(&folder);
+    let journal = journal_file::redo_path(&path);
+    let is_root = chown(&folder, Some(12_345), None).is_ok() && chown(&journal, Some(12_345), None).is_ok();
+    if is_root {
+        std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(!settle(&path).unwrap());
+        chown(&journal, Some(0), None).unwrap();
+    }
+    // Others could write to it.
+    std::fs::set_permissions(&journal, std::fs::Permissions::from_mode(0o666)).unwrap();
+    assert!(!settle(&path).unwrap());
+    assert_eq!(std::fs::read(&path).unwrap(), old());
+    std::fs::set_permissions(&journal, std::fs::Permissions::from_mode(0o600)).unwrap();
+    assert!(settle(&path).unwrap());
     std::fs::remove_dir_all(folder).unwrap();
 }
 
