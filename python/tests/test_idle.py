@@ -65,6 +65,35 @@ def test_workers_end_without_another_read(live: Path) -> None:
     assert later[1] <= before[1] + 2
 
 
+# A server that starts itself again: its process goes on as another program while a function computes.
+RESTARTED = """
+import os, signal, sys, hyperchunk
+signal.signal(signal.SIGALRM, lambda *_: os.execv(sys.executable, [sys.executable, "-c", AFTER]))
+AFTER = '''
+import os, time
+def children():
+    return [c for t in os.listdir("/proc/self/task") for c in open(f"/proc/self/task/{t}/children").read().split()]
+def alive(pid):
+    try: return open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError: return False
+first, end = len(children()), time.monotonic() + 2
+while any(map(alive, children())) and time.monotonic() < end: time.sleep(0.02)
+print(first, sum(map(alive, children())))
+'''
+signal.setitimer(signal.ITIMER_REAL, 1.0)
+hyperchunk.open(sys.argv[1])["endless"][0]
+"""
+
+
+def test_workers_end_with_a_program_that_is_replaced(live: Path, attach: Any) -> None:
+    """The kernel ends a worker with the thread that started it, and the first thread survives `exec`."""
+    endless = 'function dynamic_dataset() local o = lib.getData("endless") while true do o[1] = o[1] + 1 end end'
+    attach(live, "lua", endless, "endless:10:double")
+    first, left = map(int, run_python(RESTARTED, live).stdout.split())
+    assert first > 0, "no worker was running: the test tests nothing"
+    assert left == 0
+
+
 # A fork with idle workers: the child has none, and has its own worker ended like the parent.
 FORKED = """
 import os, sys, h5py

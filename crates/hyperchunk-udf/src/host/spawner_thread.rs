@@ -1,5 +1,7 @@
-//! Thread that lives as long as the process: the kernel ends a worker when the thread that started it exits,
-//! and a program's thread pools come and go.
+//! Thread that lives as long as the program: the kernel ends a worker when the thread that started it exits.
+//!
+//! It is a thread of ours. A program's thread pools come and go, and its first thread lives on as another program if
+//! it calls `exec`, which ends all others.
 
 use super::{cache, idle, keep_loaded};
 use crate::error::{Result, fail};
@@ -16,16 +18,11 @@ const STACK_BYTES: usize = 128 << 10;
 /// Time limit for the lock: after a fork, its holder may no longer exist.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Runs `work` on a thread that lives as long as the process: the caller if it is the main thread, otherwise
-/// one of ours.
+/// Runs `work` on the thread that lives as long as the program.
 ///
 /// # Errors
 /// `Worker` if there is no such thread and none can be started.
 pub(super) fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
-    // SAFETY: neither has preconditions. glibc has a function for the first one only since 2.30.
-    if unsafe { libc::syscall(libc::SYS_gettid) == i64::from(libc::getpid()) } {
-        return Ok(work());
-    }
     let (tell, told) = mpsc::sync_channel(1);
     let work: Task = Box::new(move || {
         // The caller is waiting.
