@@ -1,10 +1,12 @@
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Self, final
+from typing import Any, Self, TypeVar, final
 
 import numpy.typing as npt
 from typing_extensions import Buffer
+
+_Result = TypeVar("_Result")
 
 __all__ = [
     "ArrowStream",
@@ -32,6 +34,7 @@ __all__ = [
     "Query",
     "RemoteTable",
     "Restructuring",
+    "ReadBudget",
     "RowBatches",
     "Scan",
     "ScanPart",
@@ -845,6 +848,12 @@ class JoinedBatches:
     def __next__(self) -> Batch: ...
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
     def array_capsules(self) -> tuple[object, object]: ...
+
+@final
+class ReadBudget:
+    """Account of the computing time of live datasets, for calls that read from several files."""
+    def __new__(cls) -> ReadBudget: ...
+    def run(self, function: Callable[..., _Result], *arguments: object) -> _Result: ...
 
 @final
 class ScanPart:

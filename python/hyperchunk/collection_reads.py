@@ -44,9 +44,10 @@ def in_order(collection: Collection, call: Callable[[_Item], _Found], items: Ite
     most = REMOTE_AHEAD if any(is_url(name) for name in collection.files) else LOCAL_AHEAD
     waiting: deque[Future[_Found]] = deque()
     executor = ThreadPoolExecutor(most, "hyperchunk-collection")
+    budget = _core.ReadBudget()
     try:
         for item in items:
-            waiting.append(executor.submit(call, item))
+            waiting.append(executor.submit(budget.run, call, item))
             if len(waiting) == most:
                 yield waiting.popleft().result()
         while waiting:
@@ -148,14 +149,15 @@ def read(dataset: CollectionDataset, items: tuple[Item, ...], shape: tuple[int, 
     parts = _parts(dataset.ends, select_rows(items[axis], shape[axis]))
     files = dataset.open_files
     reader = _Reader(dataset, plan, items, shape)
+    budget = _core.ReadBudget()
     for start in range(0, len(parts), files.most):
         some = parts[start : start + files.most]
         if observing.tracer is None and not observing.is_logged(observing.DEBUG):
-            reader.read(some, out)
+            budget.run(reader.read, some, out)
             continue
         with observing.work("read_collection", dataset.name, observing.DEBUG) as facts:
             facts["files"] = len(some)
-            reader.read(some, out)
+            budget.run(reader.read, some, out)
     return out
 
 

@@ -30,6 +30,7 @@ mod paths;
 #[cfg(target_os = "linux")]
 mod pool;
 mod query;
+mod read_budget;
 mod restructure;
 mod salvage;
 mod store;
@@ -102,6 +103,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<table::ScanPart>()?;
     module.add_class::<table::Chosen>()?;
     module.add_class::<joined_batches::JoinedBatches>()?;
+    module.add_class::<read_budget::ReadBudget>()?;
     module.add_class::<table::Mapped>()?;
     module.add_function(wrap_pyfunction!(knows_filter, module)?)?;
     module.add_function(wrap_pyfunction!(table::before_fork, module)?)?;

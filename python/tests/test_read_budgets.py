@@ -55,6 +55,46 @@ with opened(sys.argv[1]) as file:
         assert 0.9 < float(line.split()[0]) < 6
 
 
+def test_reads_of_several_datasets_compute_so_long(tmp_path: Path, attach: Any, config: Path) -> None:
+    """The files of a collection, the columns and batches of a table and the reads of one call share the limit."""
+    profile = config / "hyperchunk/profiles/untrusted/profile.toml"
+    profile.parent.mkdir(parents=True)
+    profile.write_text("version = 1\n[limits]\nread_s = 1\n")
+    source = """
+function dynamic_dataset()
+    local sum = 0
+    for i = 1, 2e8 do sum = sum + i end
+    lib.getData("NAME")[1] = sum
+end"""
+    for number in range(8):
+        with h5py.File(tmp_path / f"{number}.h5", "w") as file:
+            file["stored"] = [float(number)]
+        attach(tmp_path / f"{number}.h5", "lua", source.replace("NAME", "out"), "out:1:double", unsigned=True)
+    h5py.File(tmp_path / "columns.h5", "w").close()
+    for number in range(8):
+        name = f"c{number}"
+        text = source.replace("NAME", name)
+        attach(tmp_path / "columns.h5", "lua", text, f"{name}:1:double", unsigned=True)
+    code = """
+import sys, time, hyperchunk
+folder = sys.argv[1]
+days = hyperchunk.open_collection([f"{folder}/{number}.h5" for number in range(8)], concat=0)
+columns = hyperchunk.open(f"{folder}/columns.h5")
+assert columns["c0"][0] > 0 and days["out"][:1].size == 1
+for read in (lambda: days["out"][...], lambda: list(days.table(columns=["out"]).to_batches()),
+             lambda: list(columns.table().to_batches()),
+             lambda: columns.read_many([(f"c{number}", slice(None)) for number in range(8)])):
+    start = time.monotonic()
+    try: read()
+    except (OSError, hyperchunk.HyperchunkError) as error: print(f"{time.monotonic() - start:.2f}", error)
+    else: print("no error after", time.monotonic() - start)
+"""
+    lines = run_python(code, tmp_path).stdout.splitlines()
+    assert len(lines) == 4
+    for line in lines:
+        assert "limit of 1 s of computing for one read" in line
+
+
 @pytest.mark.parametrize("reader", ["h5py.File", "hyperchunk.open"])
 def test_a_read_has_few_processes(reader: str, tmp_path: Path, attach: Any) -> None:
     """Each live dataset of a virtual one has its own worker; only a few of them are kept."""

@@ -101,7 +101,7 @@ fn set_account(account: Option<Arc<Spent>>) {
 
 /// Runs a part of a read: of the one with the account `of`, else of this thread's current one, else of a
 /// new one.
-pub(crate) fn within_read<T>(of: Option<Arc<Spent>>, work: impl FnOnce() -> T) -> T {
+pub fn within_read<T>(of: Option<Arc<Spent>>, work: impl FnOnce() -> T) -> T {
     struct Before(Option<Arc<Spent>>);
     impl Drop for Before {
         fn drop(&mut self) {

@@ -374,8 +374,9 @@ class JoinedScan:
         self._ended += scan.bytes_scanned
 
     def __iter__(self) -> Iterator[_core.ScanPart]:
+        budget = _core.ReadBudget()
         for part in self._parts():
-            scan = self._begin(part)
+            scan = budget.run(self._begin, part)
             yield from scan
             self._end(scan)
 

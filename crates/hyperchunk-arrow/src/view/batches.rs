@@ -12,6 +12,7 @@ use crate::{Error, ErrorKind, Result};
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, RecordBatchReader};
 use arrow_buffer::Buffer;
 use arrow_schema::{ArrowError, SchemaRef};
+use hyperchunk::live::{Spent, spent, within_read};
 use hyperchunk::model::Dataspace;
 use hyperchunk::select::{Axis, Selection};
 use hyperchunk::{Read, read_many};
@@ -42,6 +43,8 @@ pub struct Batches {
     /// The rest of a slab that has more rows than a batch may have.
     rest: Option<RecordBatch>,
     failed: bool,
+    /// Computing time of live datasets, of all batches together.
+    account: Arc<Spent>,
 }
 
 /// Rows that are computed at once, and the place of the first in each mapped dataset.
@@ -93,6 +96,7 @@ impl Batches {
             next: None,
             rest: None,
             failed: false,
+            account: spent().unwrap_or_default(),
         })
     }
 
@@ -206,8 +210,8 @@ impl Batches {
     fn prepare(&mut self, table: &Arc<Inner>) -> Result<()> {
         let Some(slab) = self.next_slab()? else { return Ok(()) };
         let ahead = if slab.work >= MIN_BACKGROUND_BYTES {
-            let (table, slab) = (Arc::clone(table), slab.clone());
-            BackgroundTask::start(move || table.compute(&slab))
+            let (table, slab, account) = (Arc::clone(table), slab.clone(), self.account());
+            BackgroundTask::start(move || within_read(Some(account), || table.compute(&slab)))
         } else {
             None
         };
@@ -216,6 +220,11 @@ impl Batches {
             None => Next::Waiting(slab),
         });
         Ok(())
+    }
+
+    /// Returns the account of live datasets' computing time.
+    pub(super) fn account(&self) -> Arc<Spent> {
+        Arc::clone(&self.account)
     }
 
     /// Returns the next slab, and its batch for another table over the same data with some of the columns.
@@ -236,7 +245,8 @@ impl Batches {
                 None => return Ok(None),
             },
         };
-        let batch = made.unwrap_or_else(|| table.compute(&slab))?;
+        let account = self.account();
+        let batch = made.unwrap_or_else(|| within_read(Some(account), || table.compute(&slab)))?;
         if let Err(error) = self.prepare(table) {
             self.next = Some(Next::Failed(error));
         }

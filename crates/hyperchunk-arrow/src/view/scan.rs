@@ -6,6 +6,7 @@ use crate::{Error, Result};
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow_schema::SchemaRef;
 use arrow_select::filter::{FilterBuilder, prep_null_mask_filter};
+use hyperchunk::live::{Spent, within_read};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,6 +32,7 @@ pub struct ScanPart {
     schema: SchemaRef,
     order: Arc<[(bool, usize)]>,
     bytes_scanned: Arc<AtomicU64>,
+    account: Arc<Spent>,
 }
 
 impl Table {
@@ -90,6 +92,7 @@ impl Scan {
             schema: Arc::clone(&self.schema),
             order: Arc::clone(&self.order),
             bytes_scanned: Arc::clone(&self.bytes_scanned),
+            account: self.batches.account(),
         }))
     }
 
@@ -143,7 +146,7 @@ impl ScanPart {
             return Ok(RecordBatch::new_empty(Arc::clone(&self.schema)));
         }
         let mask = mask.filter(|_| count < rows);
-        let others = self.others.compute(&self.slab)?;
+        let others = within_read(Some(Arc::clone(&self.account)), || self.others.compute(&self.slab))?;
         self.bytes_scanned.fetch_add(self.others.dataset_bytes(rows), Ordering::Relaxed);
         let column = |(is_first, number): &(bool, usize)| {
             let from = if *is_first { &self.first } else { &others };

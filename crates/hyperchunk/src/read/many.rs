@@ -4,6 +4,7 @@ use super::fetch::Parts;
 use super::output::Output;
 use crate::dataset::Dataset;
 use crate::io::rounds;
+use crate::live::within_read;
 use crate::{Error, Result};
 use hyperchunk_format::convert::Conversion;
 use hyperchunk_format::select::Selection;
@@ -45,6 +46,10 @@ pub struct Read<'a> {
 /// # Ok::<(), hyperchunk::Error>(())
 /// ```
 pub fn read_many(reads: Vec<Read<'_>>) -> Result<()> {
+    within_read(None, || read_all(reads))
+}
+
+fn read_all(reads: Vec<Read<'_>>) -> Result<()> {
     let mut outputs: Vec<(&Dataset, &Selection, Output<'_>)> = Vec::new();
     for read in reads {
         let conversion = read.conversion.filter(|(conversion, _)| !conversion.is_copy());
