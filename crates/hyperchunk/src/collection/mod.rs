@@ -45,6 +45,8 @@ pub struct Collection {
     variables: Vec<CollectionVariable>,
     skipped: Vec<SkippedFile>,
     indexes: Vec<Bytes>,
+    /// The URL that it was read from.
+    address: Option<String>,
 }
 
 /// A file of a collection.
@@ -87,6 +89,8 @@ pub struct CollectionVariable {
 pub struct Member {
     file: CollectionFile,
     index: Bytes,
+    /// The URL of the collection that names a file on a web server.
+    named_by: Option<String>,
 }
 
 impl Member {
@@ -110,7 +114,11 @@ impl Member {
     /// Changed if the file is not the version that was collected; as [`File::open_url`].
     pub fn open(&self, options: &OpenOptions) -> Result<File> {
         let index = self.index(&options.limits)?;
-        let options = OpenOptions { index: IndexOption::Given(Arc::new(index)), ..options.clone() };
+        let mut options = OpenOptions { index: IndexOption::Given(Arc::new(index)), ..options.clone() };
+        #[cfg(feature = "cloud")]
+        if let Some(collection) = &self.named_by {
+            options.remote.store.push((io::NAMED_BY.into(), collection.clone()));
+        }
         File::open_url(&self.file.name, &options).map_err(|error| match error.kind() {
             ErrorKind::Changed => {
                 let message = "the file is not the version that was collected: collect it again";
@@ -162,7 +170,7 @@ pub fn open_datasets(
 
 impl Collection {
     fn empty(concat: Concat, variables: Vec<CollectionVariable>) -> Self {
-        Self { concat, files: Vec::new(), variables, skipped: Vec::new(), indexes: Vec::new() }
+        Self { concat, files: Vec::new(), variables, skipped: Vec::new(), indexes: Vec::new(), address: None }
     }
 
     /// Reads a collection from its path or URL.
@@ -183,6 +191,12 @@ impl Collection {
         let is_remote = source.remote().is_some();
         for file in &mut collection.files {
             file.name = resolved(&file.name, name, is_remote).map_err(|error| error.file(name))?;
+        }
+        match is_remote {
+            true => collection.address = Some(name.to_owned()),
+            false => {
+                collection.check_credentials(&options.remote.store).map_err(|error| error.file(name))?;
+            }
         }
         Ok(collection)
     }
@@ -218,6 +232,22 @@ impl Collection {
             .ok_or_else(|| Error::invalid(format!("file {place} of a collection of {count}")))
     }
 
+    /// Checks that a token would be sent to one web server alone.
+    fn check_credentials(&self, settings: &[(String, String)]) -> Result<()> {
+        const TOKENS: [&str; 2] = ["token", "bearer_token"];
+        if !settings.iter().any(|(name, _)| TOKENS.contains(&name.to_ascii_lowercase().as_str())) {
+            return Ok(());
+        }
+        let mut servers = self.files.iter().filter(|file| is_web(&file.name)).map(|file| origin(&file.name));
+        let Some(first) = servers.next() else { return Ok(()) };
+        servers.find(|other| *other != first).map_or(Ok(()), |other| {
+            let message = format!(
+                "cannot send a token to several servers: expected files on one, got {first} and {other}; open the collection without the token, or its files one by one"
+            );
+            Err(Error::new(ErrorKind::Refused, message))
+        })
+    }
+
     /// Opens one of its files: see [`Member::open`].
     ///
     /// # Errors
@@ -232,7 +262,10 @@ impl Collection {
     /// Invalid if there is no such file.
     pub fn member(&self, place: usize) -> Result<Member> {
         let index = self.indexes.get(place).cloned().unwrap_or_default();
-        Ok(Member { file: self.file(place)?.clone(), index })
+        let file = self.file(place)?.clone();
+        // Credentials of object stores sign a request, and are not sent.
+        let named_by = self.address.clone().filter(|_| is_web(&file.name));
+        Ok(Member { file, index, named_by })
     }
 
     /// Parses a collection's bytes.
@@ -283,10 +316,29 @@ impl Collection {
     }
 }
 
+/// Returns whether a name is the URL of a file on a web server.
+fn is_web(name: &str) -> bool {
+    let scheme = name.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+    scheme.is_some_and(|scheme| matches!(scheme.as_str(), "http" | "https"))
+}
+
+/// Returns scheme, host and port of a URL.
+fn origin(url: &str) -> String {
+    // As parsers of URLs do.
+    let url: String = url.chars().filter(|c| !c.is_ascii_control() && *c != ' ').collect();
+    let (scheme, rest) = url.split_once("://").unwrap_or_default();
+    let host = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();
+    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+    format!("{scheme}://{host}").to_ascii_lowercase()
+}
+
 /// Returns the path or URL that a name in a collection stands for: relative ones count from the collection.
 fn resolved(name: &str, collection: &str, is_remote: bool) -> Result<String> {
     let Some(path) = io::local_path(name) else { return Ok(name.to_owned()) };
-    let is_below = path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+    let is_below =
+        |path: &Path| path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+    // A web server decodes the name.
+    let is_below = is_below(&path) && is_below(Path::new(&name.replace("%2e", ".").replace("%2E", ".")));
     if is_remote {
         let address = collection.split(['?', '#']).next().unwrap_or_default();
         return match address.rsplit_once('/').filter(|_| is_below) {

@@ -30,6 +30,7 @@ fn sample() -> Collection {
         ],
         skipped: vec![SkippedFile { name: "bad.nc".into(), reason: "it is damaged".into() }],
         indexes: vec![Bytes::from_static(b"one"), Bytes::new(), Bytes::from_static(b"three")],
+        address: None,
     };
     sample.set_statistics(b"/t", &statistics()).unwrap();
     sample
@@ -198,4 +199,40 @@ fn forged_collections_are_errors_or_whole() {
         }
     }
     assert!(accepted > 100, "{accepted}");
+}
+
+#[test]
+fn names_lead_out_of_no_server() {
+    let remote = |name: &str| resolved(name, "https://example.org/data/k.hcx?key=1", true);
+    assert_eq!(remote("a/b.h5").unwrap(), "https://example.org/data/a/b.h5");
+    assert_eq!(remote("https://example.net/b.h5").unwrap(), "https://example.net/b.h5");
+    for name in ["../b.h5", "/etc/passwd", "a/%2e%2e/%2E%2e/b.h5", "%2e./b.h5"] {
+        assert_eq!(remote(name).unwrap_err().kind(), ErrorKind::Refused, "{name}");
+    }
+}
+
+#[test]
+fn a_token_goes_to_one_server() {
+    let mut sample = sample();
+    let token = [("Bearer_Token".to_owned(), "secret".to_owned())];
+    sample.check_credentials(&token).unwrap();
+    for (file, server) in sample.files.iter_mut().zip(["a.org", "a.org", "A.org"]) {
+        file.name = format!("https://{server}/g.nc");
+    }
+    sample.check_credentials(&token).unwrap();
+    for other in [
+        "https://b.org/g.nc",
+        "http://a.org/g.nc",
+        "https://a.org@b.org/",
+        "https://a.org:1/",
+        "https://a.org\\b/",
+    ] {
+        sample.files[1].name = other.to_owned();
+        let refused = sample.check_credentials(&token);
+        assert_eq!(refused.is_ok(), other.contains('\\'), "{other}");
+        sample.check_credentials(&[]).unwrap();
+    }
+    // Parsers of URLs leave such characters out.
+    sample.files[1].name = "https://a.org\t.evil/g.nc".to_owned();
+    assert!(sample.check_credentials(&token).is_err());
 }

@@ -35,6 +35,8 @@ pub use local::now;
 pub use lock::Locking;
 pub(crate) use lock::{ExclusiveLock, Lock, check_unwritten};
 pub use memory::Memory;
+#[cfg(feature = "cloud")]
+pub(crate) use object_store::NAMED_BY;
 pub use per_process::PerProcess;
 pub(crate) use reach::{Paged, Reach, around};
 pub use remote::{Counters, Land, Remote, RemoteOptions, RequestCost};

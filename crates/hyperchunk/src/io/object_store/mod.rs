@@ -35,6 +35,7 @@ use hosts::Held;
 use location::{Kind, Location};
 pub(super) use objects::{abort_upload, delete, list, put, put_new};
 use process::Process;
+pub(crate) use redirects::NAMED_BY;
 use request::{Target, Version};
 use settings::Settings;
 use std::any::Any;

@@ -14,6 +14,9 @@ use url::{Host, Url};
 pub(super) const MAX_REDIRECTS: usize = 10;
 /// The option's name.
 pub(super) const OPTION: &str = "redirects";
+/// The setting of a file that another file names, as a collection does: the URL of that one. A request for it counts
+/// as a redirect from there, and gets no credentials.
+pub(crate) const NAMED_BY: &str = "named_by";
 
 /// Redirects that are followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,6 +84,8 @@ pub(super) struct Refused {
     got: String,
     /// True if another policy would follow it.
     optional: bool,
+    /// True for a file that another file names.
+    named: bool,
 }
 
 impl Refused {
@@ -90,25 +95,33 @@ impl Refused {
             expected: "one to the same server or to a public address",
             got: format!("one {got}"),
             optional: true,
+            named: false,
         }
     }
 
     /// A redirect that is invalid under any policy.
     pub(super) fn round(got: &str) -> Self {
-        Self { expected: "one that leads to the file", got: got.to_owned(), optional: false }
+        Self { expected: "one that leads to the file", got: got.to_owned(), optional: false, named: false }
+    }
+
+    /// Returns the refusal of a file that another file names.
+    pub(super) fn by_name(self) -> Self {
+        Self { named: true, ..self }
     }
 
     /// A redirect of an object store to another server.
     pub(super) fn by_store(to: &str) -> Self {
         let got = format!("one to {to}; give its endpoint or region as an option if that is right");
-        Self { expected: "one to the same server, from an object store", got, optional: false }
+        Self { expected: "one to the same server, from an object store", got, optional: false, named: false }
     }
 }
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { expected, got, optional } = self;
-        write!(f, "cannot follow the server's redirect: expected {expected}, got {got}")?;
+        let Self { expected, got, optional, named } = self;
+        let what =
+            if *named { "open a file that a collection names" } else { "follow the server's redirect" };
+        write!(f, "cannot {what}: expected {expected}, got {got}")?;
         if *optional {
             write!(f, "; if that is meant, set the option `{OPTION}` to `any`")?;
         }

@@ -152,6 +152,7 @@ fn full_name(kind: Kind, name: &str) -> Option<String> {
         (Kind::Http, "anonymous" | "anon" | ANONYMOUS) => return Some(ANONYMOUS.into()),
         (Kind::Http, "token" | BEARER) => return Some(BEARER.into()),
         (Kind::Http, redirects::OPTION) => return Some(redirects::OPTION.into()),
+        (Kind::Http, redirects::NAMED_BY) => return Some(redirects::NAMED_BY.into()),
         (Kind::S3, "profile" | PROFILE) => return Some(PROFILE.into()),
         (_, "anonymous" | "anon") => ANONYMOUS,
         (_, "proxy") => "proxy_url",

@@ -32,17 +32,30 @@ pub(super) struct Web {
     hosts: Arc<Hosts>,
     /// Sent to the server in the caller's URL, never elsewhere.
     authorization: Option<HeaderValue>,
+    /// The URL of a file on another server that names the files of this one.
+    named_by: Option<Url>,
     ends: Mutex<HashMap<Url, (Url, Instant)>>,
 }
 
 impl Web {
     pub(super) fn new(connection: &Connection, hosts: Arc<Hosts>) -> object_store::Result<Self> {
         let unfit = |source: String| object_store::Error::Generic { store: "web", source: source.into() };
-        let authorization = authorization(connection).map_err(unfit)?;
+        let named_by = connection.settings.get(redirects::NAMED_BY).map(Url::parse).transpose();
+        let named_by = named_by.map_err(|error| unfit(error.to_string()))?;
+        let own = Url::parse(&connection.container).map_err(|error| unfit(error.to_string()))?;
+        let named_by = named_by.filter(|named_by| named_by.origin() != own.origin());
+        let authorization = match named_by {
+            Some(_) => None,
+            None => authorization(connection).map_err(unfit)?,
+        };
         let redirects = Redirects::parse(connection.settings.get(redirects::OPTION)).map_err(unfit)?;
         let builder = || client(connection).map_err(unfit);
         let (own, elsewhere) = match redirects {
             Redirects::Any => (builder()?, builder()?),
+            _ if named_by.is_some() => {
+                let public = |builder: ClientBuilder| builder.dns_resolver(Arc::new(PublicOnly));
+                (public(builder()?), public(builder()?))
+            }
             _ => {
                 let remembering = Arc::new(Remembering(Arc::clone(&hosts)));
                 (builder()?.dns_resolver(remembering), builder()?.dns_resolver(Arc::new(PublicOnly)))
@@ -50,7 +63,7 @@ impl Web {
         };
         let build = |builder: ClientBuilder| builder.build().map_err(|error| unfit(said(error)));
         let (client, elsewhere) = (build(own)?, build(elsewhere)?);
-        Ok(Self { client, elsewhere, redirects, hosts, authorization, ends: Mutex::default() })
+        Ok(Self { client, elsewhere, redirects, hosts, authorization, named_by, ends: Mutex::default() })
     }
 
     /// Sends one request, to the server at `origin` or to another one that it redirected to.
@@ -120,6 +133,10 @@ impl Web {
     async fn answer(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let url = Url::parse(&request.uri().to_string())
             .map_err(|error| HttpError::new(HttpErrorKind::Unknown, error))?;
+        if let Some(from) = &self.named_by {
+            let refused = |refused: Refused| HttpError::new(HttpErrorKind::Request, refused.by_name());
+            self.redirects.check(from, &url).map_err(refused)?;
+        }
         if let Some(end) = self.end(&url) {
             let response = self.get(&url, &end, &request).await;
             // When a signature has expired or a server is gone, the first server has a new target.

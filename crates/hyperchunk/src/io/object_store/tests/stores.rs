@@ -139,6 +139,40 @@ fn redirects_that_lead_astray_are_not_followed() {
     assert_eq!(round.log().len(), 11);
 }
 
+/// A file on another server than the collection that names it: a request for it counts as a redirect.
+#[test]
+fn a_collection_leads_into_no_network_and_sends_no_token_elsewhere() {
+    let server = Server::new(pattern(5000), |_| Answer::Right);
+    let asks = |url: &str, named_by: &str, policy: Option<&str>| {
+        let mut options = options();
+        options.store.push(("token".into(), "secret".into()));
+        options.store.push((NAMED_BY.into(), named_by.into()));
+        options.store.extend(policy.map(|policy| ("redirects".to_owned(), policy.to_owned())));
+        let before = server.log().len();
+        let opened = open(url, &options).map(drop);
+        let log = server.log();
+        let told = log.iter().skip(before).any(|request| request.headers.contains_key("authorization"));
+        (opened, log.len() - before, told)
+    };
+    let elsewhere = "http://93.184.216.34/k.hcx";
+    let inside = server.url("e.h5");
+    for url in [inside.clone(), inside.replace("127.0.0.1", "localhost")] {
+        for policy in [None, Some("public"), Some("same-origin"), Some("never")] {
+            let (opened, asked, _) = asks(&url, elsewhere, policy);
+            let error = opened.unwrap_err().to_string();
+            assert_eq!(asked, 0, "{error}");
+            assert!(error.contains("public address"), "{error}");
+        }
+    }
+    let (opened, asked, told) = asks(&inside, elsewhere, Some("any"));
+    opened.unwrap();
+    assert!(asked > 0 && !told);
+    // The collection's own server.
+    let (opened, asked, told) = asks(&inside, &server.url("k.hcx"), None);
+    opened.unwrap();
+    assert!(asked > 0 && told);
+}
+
 /// A server whose name leads into the reader's network once the file is open: the next request goes where
 /// the first went, and so do a redirect and a file beside.
 #[test]
