@@ -138,7 +138,7 @@ impl Indexing {
         }
         let folder = place.parent().filter(|_| self.output.is_none());
         if let Some(folder) = folder.filter(|folder| !folder.as_os_str().is_empty()) {
-            std::fs::create_dir_all(folder).map_err(|error| io_error("create the folder", folder, &error))?;
+            output::make_folders(folder)?;
             if self.cache {
                 hyperchunk::companion::tighten(folder, Path::new(""));
             }

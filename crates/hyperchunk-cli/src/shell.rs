@@ -62,8 +62,7 @@ fn without_help(command: clap::Command) -> clap::Command {
 fn write_pages(command: &clap::Command, folder: &Path, overwrite: bool) -> Outcome {
     let mut pages = Vec::new();
     collect(command, &mut pages)?;
-    std::fs::create_dir_all(folder)
-        .map_err(|error| format!("cannot make the folder {}: {error}", folder.display()))?;
+    output::make_folders(folder)?;
     for (name, _) in &pages {
         output::check(&folder.join(name), overwrite, &[])?;
     }

@@ -5,11 +5,11 @@ use super::ipc::{Block, Field, MAGIC};
 use super::{TABLES, table_name};
 use crate::writer::log_writer::refused;
 use crate::{Definition, WriterId, store_folder};
-use hyperchunk::Result;
 use hyperchunk::companion::{self, Trust};
 use hyperchunk::internal::positioned::{read_exact_at, write_all_at};
+use hyperchunk::{Result, output};
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -165,8 +165,7 @@ impl Table {
                 let folder = self.path.parent().unwrap_or(&self.path);
                 match companion::owner_of_log(&self.path) {
                     Some(owner) => Trust::for_writer(&owner).make_folder(folder, &owner)?,
-                    None => fs::create_dir_all(folder)
-                        .map_err(|error| refused("make the folder", folder, &error))?,
+                    None => output::make_folders(folder)?,
                 }
                 open()
             }

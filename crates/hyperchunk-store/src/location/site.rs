@@ -453,7 +453,7 @@ impl Folder for Local<'_> {
         }
         self.is_a_path()?;
         output::target(self.0)?;
-        fs::create_dir_all(&folder).map_err(|error| refused("make the folder", &folder, &error))?;
+        output::make_folders(&folder)?;
         if self.0.exists() {
             companion::tighten(&folder, self.0);
         }

@@ -163,6 +163,67 @@ pub fn check_new(path: &Path) -> Result<()> {
     }
 }
 
+/// Refuses an output whose folder is missing or is reached through a link that another user planted, before
+/// any work is done for it.
+///
+/// # Errors
+/// Io, with the reason.
+pub fn check_way(path: &Path) -> Result<()> {
+    Folder::of(path).map(drop).map_err(|error| refused(path, &error))
+}
+
+/// Makes a folder, and those above it that are missing. None is made behind a link that another user planted
+/// (see [`Folder::open`]).
+///
+/// # Errors
+/// Io.
+pub fn make_folders(path: &Path) -> Result<()> {
+    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+    make_missing(path).map_err(|error| {
+        Error::new(ErrorKind::Io, format!("cannot make the folder {}: {error}", shown(path)))
+    })
+}
+
+fn make_missing(path: &Path) -> io::Result<()> {
+    let missing = match Folder::open(path) {
+        Ok(_) => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => error,
+        Err(error) => return Err(error),
+    };
+    let above = path.parent().ok_or(missing)?;
+    make_missing(if above.as_os_str().is_empty() { Path::new(".") } else { above })?;
+    if path.file_name().is_some() {
+        let (folder, name) = Folder::of(path)?;
+        match folder.make(&name, 0o777) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            // Another program may have made it at this moment.
+            _ => {}
+        }
+    }
+    Folder::open(path).map(drop)
+}
+
+/// Gives a complete file its final name in the same folder, with the permissions of the user's file that it
+/// replaces.
+///
+/// # Errors
+/// Exists if the name exists and may not be replaced; Invalid if it is a folder; Io from the system.
+pub fn put(made: &Path, path: &Path, replace: bool) -> Result<()> {
+    check(path, replace, &[])?;
+    let put = || {
+        let (folder, name) = Folder::of(path)?;
+        let made = made.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+        keep_permissions(&folder, &name, &folder.open_file(made)?);
+        folder.rename(made, (&folder, &name), replace)?;
+        folder.sync();
+        Ok(())
+    };
+    put().map_err(|error: io::Error| match error.kind() {
+        io::ErrorKind::AlreadyExists => exists(path),
+        _ => refused(path, &error),
+    })
+}
+
 fn is_there(path: &Path, why: &str) -> Error {
     Error::new(ErrorKind::Exists, format!("cannot write {}: {why}", shown(path))).with_os_code(EXISTS)
 }

@@ -220,3 +220,46 @@ fn test_names_are_exchanged_where_the_system_cannot() {
     exchange_by_renaming(&handle, OsStr::new("absent"), &name).unwrap_err();
     assert_eq!((text(&name), folder.names().len()), ("new".to_owned(), 2));
 }
+
+#[test]
+fn test_missing_folders_are_made() {
+    let folder = Scratch::new("missing");
+    for name in ["a/b/c", "a/b/c", "d/../e", "a"] {
+        make_folders(&folder.0.join(name)).unwrap();
+        assert!(folder.0.join(name).is_dir(), "{name}");
+    }
+    symlink(folder.0.join("a"), folder.0.join("link")).unwrap();
+    make_folders(&folder.0.join("link/x/y")).unwrap();
+    assert!(folder.0.join("a/x/y").is_dir());
+    make_folders(Path::new("")).unwrap();
+    std::fs::write(folder.0.join("file"), "").unwrap();
+    symlink(folder.0.join("none"), folder.0.join("dangling")).unwrap();
+    for name in ["file", "file/x", "dangling", "dangling/x"] {
+        let error = make_folders(&folder.0.join(name)).unwrap_err().to_string();
+        assert!(error.contains("cannot make the folder"), "{name}: {error}");
+    }
+    assert!(!folder.0.join("none").exists());
+}
+
+#[test]
+fn test_a_complete_file_gets_its_name() {
+    let folder = Scratch::new("put");
+    let (made, path, victim) = (folder.0.join("made"), folder.0.join("a"), folder.0.join("victim"));
+    let make = || std::fs::write(&made, "new").unwrap();
+    make();
+    put(&made, &path, false).unwrap();
+    make();
+    assert_eq!(put(&made, &path, false).unwrap_err().kind(), ErrorKind::Exists);
+    std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+    put(&made, &path, true).unwrap();
+    assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    // A link is replaced, and what it leads to stays.
+    std::fs::write(&victim, "five years of work").unwrap();
+    std::fs::remove_file(&path).unwrap();
+    symlink(&victim, &path).unwrap();
+    make();
+    put(&made, &path, true).unwrap();
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
+    assert_eq!(std::fs::read_to_string(&victim).unwrap(), "five years of work");
+    assert_eq!(folder.names(), ["a", "victim"]);
+}

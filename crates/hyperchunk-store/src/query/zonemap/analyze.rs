@@ -48,7 +48,7 @@ impl AnalyzeReport {
         };
         check_replaced(&place)?;
         if let Some(folder) = place.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            std::fs::create_dir_all(folder).map_err(refused)?;
+            hyperchunk::output::make_folders(folder)?;
         }
         let of = file.path().filter(|_| file.source().remote().is_none());
         let mut output = Output::create(&place, true)?;
