@@ -28,6 +28,8 @@ __all__ = [
     "Matches",
     "Node",
     "Object",
+    "OutputFile",
+    "OutputFolder",
     "Pool",
     "PoolObject",
     "PoolWriter",
@@ -52,6 +54,7 @@ __all__ = [
     "analyze",
     "attach",
     "before_fork",
+    "check_output",
     "convert_live",
     "cuda_devices",
     "cuda_driver",
@@ -63,9 +66,11 @@ __all__ = [
     "list_live",
     "list_objects",
     "make_missing_key",
+    "output_target",
     "predicate_of_dataset",
     "prepend_plugin_folder",
     "printable",
+    "put_output",
     "query_top",
     "query_zones",
     "read_many",
@@ -178,6 +183,23 @@ class Collection:
 
 def list_objects(url: str, **keywords: object) -> list[str]: ...
 def salvage(path: Any, output: Any, partial: bool, overwrite: bool, threads: int) -> str: ...
+
+@final
+class OutputFile:
+    def __new__(cls, path: Any, overwrite: bool, inputs: Sequence[str | Path]) -> OutputFile: ...
+    def __enter__(self) -> OutputFile: ...
+    def write(self, data: bytes) -> None: ...
+    def __exit__(self, kind: object, _value: object, _traceback: object) -> None: ...
+
+@final
+class OutputFolder:
+    def __new__(cls, path: Any, overwrite: bool) -> OutputFolder: ...
+    def __enter__(self) -> Path: ...
+    def __exit__(self, kind: object, _value: object, _traceback: object) -> None: ...
+
+def put_output(made: Any, path: Any, overwrite: bool) -> None: ...
+def check_output(path: Any, overwrite: bool, inputs: Sequence[str | Path]) -> None: ...
+def output_target(path: Any) -> Path: ...
 def prepend_plugin_folder(folder: str) -> int: ...
 def register_filter(number: int, decode: Callable[[bytes, list[int], int | None], bytes], name: str) -> None: ...
 def set_metadata_cache_bytes(bytes: int) -> None: ...

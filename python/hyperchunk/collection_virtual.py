@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hyperchunk import create, dtypes, netcdf
+from hyperchunk import dtypes, netcdf
+from hyperchunk._outputs import new_file
 from hyperchunk.exceptions import InvalidError, UnsupportedError
 from hyperchunk.file import is_url
 from hyperchunk.objects import HLObject
@@ -32,14 +33,10 @@ def write_virtual(collection: Collection, path: PathLike, overwrite: bool) -> No
     if odd is not None:
         raise InvalidError(f"cannot write a virtual dataset of {odd.name}: its units differ between the files")
     target = Path(path)
-    if target.exists() and not overwrite:
-        raise FileExistsError(f"cannot write {target}: it exists; replace it with overwrite=True")
-    if target.exists() and any(target.samefile(name) for name in collection.files if Path(name).exists()):
-        raise InvalidError(f"cannot write {target}: it is a file of the collection; write to another path")
     sources = [_source_name(Path(name), target) for name in collection.files]
     first = collection.file(0)
     top = netcdf.Group(first, paths=collection)
-    with create(target, libver="v110") as file:
+    with new_file(target, overwrite, list(collection.files), libver="v110") as file:
         _copy_attributes(first, file)
         for group in list(top.walk()):
             if group.path != "/":

@@ -7,8 +7,6 @@ cannot be written is an error before a file is made. Source of the form: *NetCDF
 from __future__ import annotations
 
 import os
-import secrets
-import shutil
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -24,6 +22,7 @@ from xarray.coding import strings
 from xarray.core.utils import FrozenDict
 
 from hyperchunk import _core, netcdf
+from hyperchunk._outputs import path_beside
 from hyperchunk.dtypes import ref_dtype, string_dtype, vlen_dtype
 from hyperchunk.exceptions import UnsupportedError
 from hyperchunk.file import File, is_url
@@ -471,7 +470,7 @@ def write(
         raise ValueError(f"mode must be 'w' or 'a', not {mode!r}")
     name = os.path.expanduser(os.fspath(path))  # noqa: PTH111 (a URL must stay as it is)
     if not is_url(name):
-        name = os.path.realpath(name)
+        name = os.fspath(_core.output_target(Path(name).absolute()))
     edits = mode == "a" and Path(name).exists()
 
     def planned(root: netcdf.Group | None) -> list[GroupPlan]:
@@ -503,7 +502,7 @@ def write(
             target = name
             file: Any = hyperchunk.open(name, "r+", **options)
         else:
-            target = name if is_url(name) else _beside(name)
+            target = name if is_url(name) else path_beside(name)
             file = hyperchunk.open(target, "w" if is_url(name) else "x", track_order=True, **options)
         try:
             writing = _Writing(file)
@@ -518,7 +517,7 @@ def write(
             writing.fill(progress)
             file.close()
             if target != name:
-                _put(target, name)
+                _core.put_output(target, name, True)
         except BaseException:
             if file:
                 file._opened.discard()
@@ -527,25 +526,6 @@ def write(
             raise
 
     return work
-
-
-def _beside(name: str) -> str:
-    """Returns the name of a temporary file in the same folder."""
-    path = Path(name)
-    return str(path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp"))
-
-
-def _put(made: str, name: str) -> None:
-    """Gives a complete file its name, with the permissions of the file that it replaces."""
-    path = Path(name)
-    if path.exists():
-        shutil.copymode(path, made)
-    Path(made).replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def _run(work: Callable[[], None], *, compute: bool) -> Any:

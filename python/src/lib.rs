@@ -26,6 +26,7 @@ mod names;
 mod network;
 mod node;
 mod object;
+mod output;
 mod paths;
 #[cfg(target_os = "linux")]
 mod pool;
@@ -149,6 +150,11 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(idle_workers, module)?)?;
     module.add_function(wrap_pyfunction!(printable, module)?)?;
     module.add_function(wrap_pyfunction!(salvage::salvage, module)?)?;
+    module.add_class::<output::OutputFile>()?;
+    module.add_class::<output::OutputFolder>()?;
+    module.add_function(wrap_pyfunction!(output::put_output, module)?)?;
+    module.add_function(wrap_pyfunction!(output::check_output, module)?)?;
+    module.add_function(wrap_pyfunction!(output::output_target, module)?)?;
     restructure::add(module)?;
     analysis::add(module)?;
     trust::add(module)?;

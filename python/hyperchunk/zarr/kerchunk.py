@@ -7,17 +7,17 @@ import itertools
 import json
 import math
 import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hyperchunk import netcdf
+from hyperchunk import _core, netcdf
 from hyperchunk.arrow.optional_imports import import_optional
 from hyperchunk.collection import Collection
-from hyperchunk.exceptions import ExistsError, InvalidError
+from hyperchunk.exceptions import ExistsError
+from hyperchunk.file import is_url
 from hyperchunk.typing import PathLike
 from hyperchunk.zarr.arrays import Stored, Strings, ZarrArray
 from hyperchunk.zarr.metadata import array_v2, fill_v2
@@ -29,45 +29,39 @@ _PARQUET_SUFFIXES = (".parq", ".parquet")
 def write_kerchunk(shown: Shown, path: PathLike, overwrite: bool, inline: int, records: int, strings: Strings) -> None:
     """Writes references: see :meth:`hyperchunk.Collection.to_kerchunk`."""
     target = Path(path)
-    if target.exists() and not overwrite:
-        raise ExistsError(f"cannot write {target}: it exists; replace it with overwrite=True")
     names = shown.files if isinstance(shown, Collection) else (shown.filename,)
-    if any(Path(name).exists() and target.exists() and target.samefile(name) for name in names):
-        raise InvalidError(f"cannot write {target}: it is a file of the collection; write to another path")
-    is_parquet = target.suffix in _PARQUET_SUFFIXES
-    with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.absolute().parent) as folder:
-        made = Path(folder) / target.name
-        if is_parquet:
-            _write_parquet(_references(Tree(shown, strings), list(names), inline), made, records)
-        else:
-            _write_json(_references(Tree(shown, strings), list(names), inline), made)
-        if target.is_dir():
-            _check_references(target)
-            target.replace(Path(folder) / "replaced")
-        made.replace(target)
+    inputs = [name for name in names if not is_url(name)]
+    if target.suffix not in _PARQUET_SUFFIXES:
+        with _core.OutputFile(target, overwrite, inputs) as out:
+            _write_json(_references(Tree(shown, strings), list(names), inline), out)
+        return
+    import_optional("pyarrow")
+    if not target.is_dir():
+        _core.check_output(target, overwrite, inputs)
+    if overwrite:
+        _check_replaced(target)
+    with _core.OutputFolder(target, overwrite) as folder:
+        _write_parquet(_references(Tree(shown, strings), list(names), inline), folder, records)
 
 
-def _check_references(folder: Path) -> None:
-    """Raises an error for a folder that holds something else than references: it would be deleted."""
-    if not (folder / ".zmetadata").is_file():
-        raise ExistsError(f"cannot write {folder}: expected a folder of references, got another one; move it away")
+def _check_replaced(target: Path) -> None:
+    """Raises an error for a file or folder that is something else than references: it would be deleted. A link is
+    replaced, and what it leads to stays.
+    """
+    if os.path.lexists(target) and not target.is_symlink() and not (target / ".zmetadata").is_file():
+        raise ExistsError(f"cannot write {target}: expected a folder of references, got something else; move it away")
 
 
-def _write_json(entries: Iterator[tuple[str, Any]], path: Path) -> None:
-    with path.open("w", encoding="utf-8") as out:
-        out.write('{"version": 1, "refs": {')
-        for number, (key, value) in enumerate(entries):
-            text = json.dumps(value) if isinstance(value, dict) else value
-            out.write(f"{',' if number else ''}\n{json.dumps(key)}: {json.dumps(text)}")
-        out.write("\n}}\n")
-        out.flush()
-        os.fsync(out.fileno())
+def _write_json(entries: Iterator[tuple[str, Any]], out: _core.OutputFile) -> None:
+    out.write(b'{"version": 1, "refs": {')
+    for number, (key, value) in enumerate(entries):
+        text = json.dumps(value) if isinstance(value, dict) else value
+        out.write(f"{',' if number else ''}\n{json.dumps(key)}: {json.dumps(text)}".encode())
+    out.write(b"\n}}\n")
 
 
 def _write_parquet(entries: Iterator[tuple[str, Any]], folder: Path, records: int) -> None:
     """Writes fsspec's layout: ``.zmetadata``, and for each array files of `records` references, in C order."""
-    import_optional("pyarrow")
-    folder.mkdir()
     metadata: dict[str, dict[str, Any]] = {}
     arrays = itertools.groupby(entries, key=lambda entry: entry[0].rpartition("/")[0])
     for path, members in arrays:
