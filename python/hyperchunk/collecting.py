@@ -7,7 +7,8 @@ from collections import Counter
 from pathlib import Path
 
 from hyperchunk import _core
-from hyperchunk.exceptions import ExistsError, HyperchunkError, InvalidError
+from hyperchunk._printable import printable
+from hyperchunk.exceptions import HyperchunkError, InvalidError
 from hyperchunk.progress import Progress
 
 #: Number of files after which what is finished is kept.
@@ -36,18 +37,15 @@ def collect_into(
 
     Raises:
         ExistsError: `output` exists.
-        InvalidError: The finished part is of other files, in another order, or joined along another dimension.
+        InvalidError: `output` is one of the files; the finished part is of other files, in another order, or joined
+            along another dimension; there is something else in its place, or a file that others could have made.
     """
-    if Path(output).exists() and not overwrite:
-        raise ExistsError(f"cannot write {output}: it exists; replace it with overwrite=True")
+    _core.check_output(output, overwrite, [name for name in names if "://" not in name])
     partial = Path(f"{output.removesuffix('.hcx')}.partial.hcx")
-    done, made = 0, None
-    if partial.exists():
-        try:
-            made = _core.Collection.open(str(partial), **options)
-        except HyperchunkError as error:
-            raise type(error)(f"{error}; delete {partial} to begin again") from None
-        done = _finished(made, partial, names, concat, skip)
+    done, made = 0, _core.Collection.open_part(partial, **options)
+    has_part = made is not None
+    if made is not None:
+        done = _finished(made, printable(str(partial)), names, concat, skip)
         shown.add(done)
 
     def report(_: int) -> None:
@@ -62,21 +60,23 @@ def collect_into(
         made.gather(statistics, progress=None)
         done += len(batch)
         if done < len(names):
-            made.save(partial, True)
+            made.save_part(partial, has_part)
+            has_part = True
     made.gather(statistics, progress=None)
     made.save(output, overwrite)
-    partial.unlink(missing_ok=True)
+    if has_part:
+        made.delete_part(partial)
     return made
 
 
-def _finished(made: _core.Collection, partial: Path, names: list[str], concat: str | int | None, skip: bool) -> int:
+def _finished(made: _core.Collection, partial: str, names: list[str], concat: str | int | None, skip: bool) -> int:
     """Returns the number of files that a finished part has, the ones that were left out included."""
     told = made.concat or 0
     if concat is not None and concat != told:
         raise InvalidError(f"cannot go on with {partial}: it is joined along {told!r}, not {concat!r}; delete it")
     left_out = Counter(_absolute(name) for name, _ in made.skipped())
     if left_out and not skip:
-        name, reason = made.skipped()[0]
+        name, reason = map(printable, made.skipped()[0])
         raise InvalidError(
             f"cannot go on with {partial}: it leaves out {name} ({reason}), as on_mismatch='skip' asked; delete it, or "
             "ask for that again"

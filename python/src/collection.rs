@@ -5,9 +5,8 @@ use crate::errors::{opening, to_python};
 use crate::file::{File, given, options};
 use crate::query::number;
 use crate::table::{Zones, asked, zones};
-use hyperchunk::OpenOptions;
 use hyperchunk::collection::{CollectOptions, Collection as Inner, Concat, FileStatistics, open_datasets};
-use hyperchunk::output;
+use hyperchunk::{OpenOptions, io, output};
 use hyperchunk_arrow::view;
 use hyperchunk_store::Extreme;
 use hyperchunk_store::query::{self, collected};
@@ -15,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::collections::{BTreeMap, HashMap};
 use std::iter::repeat;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Path, axis, lengths as 64-bit numbers, stored values of a coordinate, and units and calendar by file.
@@ -304,8 +303,47 @@ impl Collection {
         #[pyo3(from_py_with = crate::paths::path)] path: PathBuf,
         overwrite: bool,
     ) -> PyResult<()> {
-        py.detach(|| output::write(&path, &self.lock().encode_for(&path)?, overwrite))
-            .map_err(|e| to_python(py, &e))
+        let save = || {
+            let inner = self.lock();
+            let inputs: Vec<PathBuf> =
+                inner.files().iter().filter_map(|file| io::local_path(&file.name)).collect();
+            let inputs: Vec<&Path> = inputs.iter().map(PathBuf::as_path).collect();
+            output::check(&path, overwrite, &inputs)?;
+            output::write(&path, &inner.encode_for(&path)?, overwrite)
+        };
+        py.detach(save).map_err(|e| to_python(py, &e))
+    }
+
+    /// Opens the finished part of a collection that an interrupted call left; None if there is none.
+    #[staticmethod]
+    #[pyo3(signature = (path, **keywords))]
+    fn open_part(
+        py: Python<'_>,
+        #[pyo3(from_py_with = crate::paths::path)] path: PathBuf,
+        keywords: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Option<Self>> {
+        let options = options(given(keywords)?)?;
+        let found = py.detach(|| Inner::open_part(&path, &options)).map_err(|error| opening(py, &error))?;
+        Ok(found.map(|inner| Self { inner: Mutex::new(inner), options }))
+    }
+
+    /// Writes the collection as the finished part of one.
+    fn save_part(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = crate::paths::path)] path: PathBuf,
+        replace: bool,
+    ) -> PyResult<()> {
+        py.detach(|| self.lock().save_part(&path, replace)).map_err(|e| to_python(py, &e))
+    }
+
+    /// Deletes the finished part of a collection that is complete now.
+    fn delete_part(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = crate::paths::path)] path: PathBuf,
+    ) -> PyResult<()> {
+        py.detach(|| Inner::delete_part(&path, &self.options)).map_err(|e| to_python(py, &e))
     }
 
     /// Digest of all but the names of the files.
@@ -339,7 +377,7 @@ pub(crate) fn list_objects(
     keywords: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Vec<String>> {
     let options = options(given(keywords)?)?;
-    let listed = py.detach(|| hyperchunk::io::list(url, &options.remote));
+    let listed = py.detach(|| io::list(url, &options.remote));
     let listed = listed.map_err(|error| opening(py, &error))?;
     Ok(listed.into_iter().map(|listed| listed.name).collect())
 }

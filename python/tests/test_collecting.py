@@ -34,6 +34,7 @@ def test_an_interrupted_call_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyP
         hyperchunk.open_collection(paths, output=output, progress=stop)
     assert not output.exists()
     assert len(hyperchunk.open_collection(partial).files) == 4
+    assert partial.stat().st_mode & 0o022 == 0
     with pytest.raises(InvalidError, match="expected the files that are collected now"):
         hyperchunk.open_collection(paths[1:], output=output)
     with pytest.raises(InvalidError, match="it is joined along 'time', not 'y'"):
@@ -119,6 +120,68 @@ def test_finished_files_that_changed_are_noticed(tmp_path: Path, monkeypatch: py
     partial.write_bytes(b"")
     with pytest.raises(hyperchunk.HyperchunkError, match=r"delete .*partial\.hcx to begin again"):
         hyperchunk.open_collection(paths, output=output)
+
+
+@pytest.mark.parametrize("way", ["call", "command"])
+@pytest.mark.parametrize("there", ["collection", "appended", "file", "link", "for others", "none"])
+def test_only_the_part_of_an_interrupted_call_is_used_and_deleted(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    way: str,
+    there: str,
+    command: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    monkeypatch.setattr(collecting, "BATCH_FILES", 2)
+    paths = [granule(tmp_path / f"{number}.nc", 2 * number, 2) for number in range(3)]
+    output, partial = tmp_path / "k.hcx", tmp_path / "k.partial.hcx"
+    other = tmp_path / "other.hcx"
+    if there in ("link", "for others", "appended"):
+        interrupted(paths, output)
+    if there == "collection":
+        hyperchunk.open_collection(paths[:2]).save(partial)
+    elif there == "appended":
+        # From then on it is a collection of the user.
+        assert command("collect", paths[2], "--append", "-o", partial).returncode == 0
+    elif there == "file":
+        partial.write_bytes(b"five years of work")
+    elif there == "link":
+        partial.rename(other)
+        partial.symlink_to(other)
+    elif there == "for others":
+        partial.chmod(0o666)
+    before = partial.read_bytes() if partial.exists() else b""
+    if way == "command":
+        done = command("collect", *paths, "-o", output)
+        failed, message = done.returncode != 0, done.stderr
+    else:
+        try:
+            hyperchunk.open_collection(paths, output=output)
+            failed, message = False, ""
+        except InvalidError as error:
+            failed, message = True, str(error)
+    assert failed == (there != "none")
+    assert output.exists() == (there == "none")
+    if there == "none":
+        assert not partial.exists()
+        return
+    expected = {"collection": "complete collection", "appended": "complete collection", "file": "no signature"}
+    assert expected.get(there, "expected a regular file" if there == "link" else "permissions 666") in message
+    assert "k.partial.hcx" in message
+    assert "name another output" in message
+    assert partial.read_bytes() == before
+    partial.unlink()
+    assert len(hyperchunk.open_collection(paths, output=output).files) == 3
+
+
+def test_names_in_a_part_are_shown_on_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collecting, "BATCH_FILES", 2)
+    paths = [granule(tmp_path / f"{number}.nc", 2 * number, 2) for number in range(3)]
+    paths[1] = tmp_path / "a\nhyperchunk: all is well"
+    paths[1].write_bytes(b"no HDF5 file")
+    interrupted(paths, tmp_path / "all.hcx", on_mismatch="skip")
+    with pytest.raises(InvalidError, match=r"leaves out .*all is well") as raised:
+        hyperchunk.open_collection(paths, output=tmp_path / "all.hcx")
+    assert "\n" not in str(raised.value)
 
 
 def test_the_command_goes_on(

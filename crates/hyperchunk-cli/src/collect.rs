@@ -95,6 +95,7 @@ fn collect(arguments: &Arguments, ask: &Ask) -> Outcome {
     let names = names(&arguments.files, ask)?;
     let inputs: Vec<&Path> = names.iter().map(Path::new).collect();
     output::check(&arguments.output, arguments.overwrite || arguments.append, &inputs)?;
+    output::check_way(&arguments.output)?;
     let mut options = OpenOptions::default();
     options.remote = arguments.store.options();
     let mut how = CollectOptions::default();
@@ -118,7 +119,7 @@ fn collect(arguments: &Arguments, ask: &Ask) -> Outcome {
         }
     };
     let partial = arguments.output.with_extension("partial.hcx");
-    let mut collection = match arguments.append {
+    let (mut collection, has_part) = match arguments.append {
         true => {
             let name = arguments.output.display().to_string();
             let mut collection = Collection::open_url(&name, &options)?;
@@ -128,7 +129,7 @@ fn collect(arguments: &Arguments, ask: &Ask) -> Outcome {
             }
             collection.append(&names, &options, &how, &progress)?;
             statistics.extend(collection.paths_with_statistics());
-            collection
+            (collection, false)
         }
         false => batches::collect(&names, &options, &how, &statistics, &partial, &progress)?,
     };
@@ -141,10 +142,8 @@ fn collect(arguments: &Arguments, ask: &Ask) -> Outcome {
     }
     let bytes = collection.encode_for(&arguments.output)?;
     output::write(&arguments.output, &bytes, arguments.overwrite || arguments.append)?;
-    if !arguments.append && partial.exists() {
-        std::fs::remove_file(&partial).map_err(|error| {
-            Error::new(ErrorKind::Io, format!("cannot delete {}: {error}", partial.display()))
-        })?;
+    if has_part {
+        Collection::delete_part(&partial, &options)?;
     }
     for skipped in collection.skipped() {
         crate::print_message(&format!("warning: left out {}: {}", skipped.name, skipped.reason));

@@ -1,7 +1,7 @@
 //! Collecting in batches, so that an interrupted `hyperchunk collect` goes on where it was.
 
 use hyperchunk::collection::{CollectOptions, Collection};
-use hyperchunk::{Error, OpenOptions, Result, io, output};
+use hyperchunk::{Error, OpenOptions, Result, io};
 use hyperchunk_store::query::collected;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 /// Number of files after which the finished part is kept.
 const BATCH_FILES: usize = 1000;
 
-/// Collects files. After each batch, the finished part is kept in `partial`, from which a repeated call goes on.
-/// `progress` gets the number of finished files.
+/// Collects files. After each batch, the finished part is kept in `partial`, from which a repeated call goes on;
+/// returns also whether there is one. `progress` gets the number of finished files.
 pub(super) fn collect(
     names: &[String],
     options: &OpenOptions,
@@ -18,13 +18,11 @@ pub(super) fn collect(
     statistics: &[Vec<u8>],
     partial: &Path,
     progress: &(dyn Fn(usize) + Sync),
-) -> Result<Collection> {
-    let (mut made, mut done) = (None, 0);
-    if partial.exists() {
-        let found = Collection::open_url(&partial.display().to_string(), options);
-        let found = found.map_err(|error| delete(error, partial))?;
-        done = finished(&found, names, how, options, partial)?;
-        made = Some(found);
+) -> Result<(Collection, bool)> {
+    let (mut made, mut done) = (Collection::open_part(partial, options)?, 0);
+    let mut is_kept = made.is_some();
+    if let Some(found) = &made {
+        done = finished(found, names, how, options, partial)?;
     }
     while made.is_none() || done < names.len() {
         let batch = names.get(done..).unwrap_or_default();
@@ -41,11 +39,13 @@ pub(super) fn collect(
         collected::gather(&mut collection, statistics, options, &|_, _| ())?;
         done += batch.len();
         if done < names.len() {
-            output::write(partial, &collection.encode_for(partial)?, true)?;
+            collection.save_part(partial, is_kept)?;
+            is_kept = true;
         }
         made = Some(collection);
     }
-    made.ok_or_else(|| Error::invalid("cannot make a collection of no files"))
+    let made = made.ok_or_else(|| Error::invalid("cannot make a collection of no files"))?;
+    Ok((made, is_kept))
 }
 
 /// Appends what to do with a finished part that is of no use.

@@ -3,15 +3,19 @@
 use super::layout::{Concat, DatasetLayout, FileLayout, describe, dimension_length};
 use super::predicted::{PredictedSource, Prediction};
 use super::statistics::put_unknown;
-use super::{Collection, CollectionFile, CollectionVariable, SkippedFile, Units};
+use super::{Collection, CollectionFile, CollectionVariable, SkippedFile, Units, format, resolved};
+use crate::companion::Trust;
 use crate::index::{Identity, Index, IndexOption, Tables};
 use crate::io::{self, Source, interrupt};
+use crate::output::{self, Folder, Output};
 use crate::read::{Read, read_many, spread};
 use crate::{Dataset, Error, ErrorKind, File, OpenOptions, Result};
 use bytes::Bytes;
 use hyperchunk_format::model::Name;
 use hyperchunk_format::select::Selection;
 use std::collections::{BTreeMap, HashSet};
+use std::io::Write as _;
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -278,6 +282,70 @@ fn absolute(name: &str) -> Result<String> {
 fn real(name: &str) -> String {
     let path = io::local_path(name).and_then(|path| std::fs::canonicalize(path).ok());
     path.map_or_else(|| name.to_owned(), |path| path.to_string_lossy().into_owned())
+}
+
+/// The finished part of a collection that is being made, in a file of its own. It is marked, so that no collection
+/// of the user is taken for one.
+impl Collection {
+    /// Opens the finished part that an interrupted call left; `None` if there is none.
+    ///
+    /// # Errors
+    /// Invalid for a link, for a file of a user other than this one and root, for one that others may write to, and
+    /// for one that is not a finished part; Io for a folder that is missing or is reached through another user's
+    /// link; the errors of [`Collection::parse`]. They say what to do.
+    pub fn open_part(path: &Path, options: &OpenOptions) -> Result<Option<Self>> {
+        output::check_way(path)?;
+        let shown = path.display().to_string();
+        let read = || -> Result<Option<(Self, bool)>> {
+            let Some(file) = Trust::for_reader().open(path, 0)? else { return Ok(None) };
+            let bytes = format::COLLECTION.read(&file)?;
+            let (mut part, is_part) = format::parse_part(bytes.into(), &options.limits)?;
+            for file in &mut part.files {
+                file.name = resolved(&file.name, &shown, false)?;
+            }
+            Ok(Some((part, is_part)))
+        };
+        let found = read().map_err(|error| {
+            let message =
+                format!("{}; delete {shown} to begin again, or name another output", error.message());
+            error.with_message(message).file(&shown)
+        })?;
+        match found {
+            Some((_, false)) => Err(Error::invalid(format!(
+                "cannot keep finished files in {shown}: expected no file, or the part that an interrupted call \
+                 finished, got a complete collection; move it away, or name another output"
+            ))),
+            found => Ok(found.map(|(part, _)| part)),
+        }
+    }
+
+    /// Writes it as the finished part of a collection; `replace` tells whether there is an earlier one.
+    ///
+    /// # Errors
+    /// As [`Collection::encode_for`] and [`output::write`].
+    pub fn save_part(&self, path: &Path, replace: bool) -> Result<()> {
+        let bytes = format::mark_part(&self.encode_for(path)?)?;
+        let mut output = Output::create(path, replace)?;
+        output.write_all(&bytes).map_err(|error| {
+            Error::new(ErrorKind::Io, format!("cannot write {}: {error}", path.display()))
+        })?;
+        // With a permissive umask, it would be one that others may write to.
+        output.tighten(Path::new(""));
+        output.finish()
+    }
+
+    /// Deletes the finished part of a collection that is complete now.
+    ///
+    /// # Errors
+    /// As [`Collection::open_part`]; Io.
+    pub fn delete_part(path: &Path, options: &OpenOptions) -> Result<()> {
+        if Self::open_part(path, options)?.is_none() {
+            return Ok(());
+        }
+        let deleted = Folder::of(path).and_then(|(folder, name)| folder.remove(&name));
+        deleted
+            .map_err(|error| Error::new(ErrorKind::Io, format!("cannot delete {}: {error}", path.display())))
+    }
 }
 
 /// Reads one file.

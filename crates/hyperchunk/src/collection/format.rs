@@ -20,6 +20,9 @@ const WITHOUT_STATISTICS: Frame = Frame { version: 1, ..COLLECTION };
 const HAS_VALUES: u64 = 1;
 const HAS_STATISTICS: u64 = 2;
 
+/// End of the directory of a finished part.
+const IS_PART: u64 = 1;
+
 /// Maximum length in bytes of a file's version, and of a name or reason.
 const MAX_VERSION_BYTES: u64 = 4096;
 const MAX_TEXT_BYTES: u64 = 1 << 16;
@@ -138,9 +141,24 @@ pub(super) fn variables(collection: &Collection) -> Vec<u8> {
     bytes
 }
 
-/// Parses a collection. Its digest covers the header and the directory; sections and indexes have checksums of their
-/// own.
+/// Marks an encoded collection as the finished part of one that is being made.
+pub(super) fn mark_part(bytes: &[u8]) -> Result<Vec<u8>> {
+    let head = COLLECTION.head(bytes)?;
+    let sections = bytes.get(HEADER_BYTES + head.len()..).unwrap_or_default();
+    let mut head = head.to_vec();
+    put(&mut head, IS_PART);
+    let frame = Frame { version: Frame::format_version(bytes), ..COLLECTION };
+    frame.wrap(&head, std::iter::once(sections))
+}
+
+/// Parses a collection: see [`parse_part`].
 pub(super) fn parse(bytes: Bytes, limits: &Limits) -> Result<Collection> {
+    parse_part(bytes, limits).map(|(collection, _)| collection)
+}
+
+/// Parses a collection; returns also whether it is the finished part of one. Its digest covers the header and the directory; sections and indexes have checksums of their
+/// own.
+pub(super) fn parse_part(bytes: Bytes, limits: &Limits) -> Result<(Collection, bool)> {
     let head = COLLECTION.head(&bytes)?;
     let mut at = HEADER_BYTES + head.len();
     let mut cursor = Cursor::new(head, COLLECTION.name, HEADER_BYTES as u64);
@@ -154,8 +172,9 @@ pub(super) fn parse(bytes: Bytes, limits: &Limits) -> Result<Collection> {
     for _ in 0..count {
         sections.push(SectionLocation::take(&mut cursor, &mut at, bytes.len())?);
     }
-    if cursor.left() > 0 {
-        return Err(cursor.error(format!("{} bytes too many", cursor.left())));
+    let is_part = cursor.left() > 0;
+    if is_part && (take(&mut cursor)? != IS_PART || cursor.left() > 0) {
+        return Err(cursor.error("more bytes than the directory has".into()));
     }
     let mut sections = sections.into_iter();
     let lacks = || Error::corrupt("a section is missing").within(COLLECTION.name);
@@ -190,7 +209,7 @@ pub(super) fn parse(bytes: Bytes, limits: &Limits) -> Result<Collection> {
         }
     }
     match sections.next() {
-        None => Ok(collection),
+        None => Ok((collection, is_part)),
         Some(_) => Err(Error::corrupt("it has more sections than variables").within(COLLECTION.name)),
     }
 }
