@@ -132,11 +132,14 @@ def open_file(name: Any, mode: str, options: dict[str, Any]) -> Handle:
         return Handle(_plain(path, path, mode, options))
     key = os.path.realpath(path)
     if driver == "core" and mode in ("r+", "a") and (mode == "r+" or Path(path).exists()):
-        return Handle(_of_image(path, options))
-    if driver == "core" and not options.get("backing_store") and mode != "r":
+        if not options.get("backing_store"):
+            return Handle(_of_image(path, options))
+        # The file itself is edited, so that it stays the same file, and is never half written.
+        options = {name: value for name, value in options.items() if name not in ("driver", "backing_store")}
+    elif driver == "core" and not options.get("backing_store") and mode != "r":
         options = {**options, "backing_store": False}
         return Handle(_plain(path, object(), "w" if mode == "a" else mode, options))
-    if driver == "core" and mode == "a":
+    elif driver == "core" and mode == "a":
         mode = "w"
     writer, reader = _present(key, writes=True), _present(key, writes=False)
     if mode in ("r", "r+", "a") and writer is not None:
@@ -147,7 +150,9 @@ def open_file(name: Any, mode: str, options: dict[str, Any]) -> Handle:
         raise OSError(f"Unable to create file (unable to truncate a file which is already open: {path})")
     if mode in ("r+", "a") and reader is not None:
         raise OSError(f"Unable to open file (file is already open for read-only: {path})")
-    return Handle(_plain(path, key, mode, options))
+    session = _plain(path, key, mode, options)
+    session.driver = driver or session.driver
+    return Handle(session)
 
 
 def is_fileobj(name: object) -> bool:
@@ -209,17 +214,9 @@ def _store(source: Any, image: bytes) -> None:
 
 
 def _of_image(path: str, options: dict[str, Any]) -> Session:
-    """Edits a file in memory: a copy of it, stored again with `backing_store`."""
-    backs = options.get("backing_store", False)
+    """Edits a copy of a file; nothing is stored."""
     rest = {name: value for name, value in options.items() if name not in ("driver", "backing_store", "locking")}
-
-    def store(image: bytes) -> None:
-        if backs:
-            beside = Path(f"{path}.partial")
-            beside.write_bytes(image)
-            beside.replace(path)
-
-    return _edited(Path(path).read_bytes(), path, "core", rest, store)
+    return _edited(Path(path).read_bytes(), path, "core", rest, lambda _: None)
 
 
 def edit_image(image: bytes, name: str, options: dict[str, Any]) -> Handle:
