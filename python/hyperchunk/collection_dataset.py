@@ -11,6 +11,7 @@ import numpy as np
 
 from hyperchunk import batches
 from hyperchunk import collection_reads as reads
+from hyperchunk._printable import printable
 from hyperchunk.dataset import Dataset
 from hyperchunk.exceptions import InvalidError
 from hyperchunk.objects import encode
@@ -75,7 +76,12 @@ class CollectionDataset:
 
     def _dataset(self, number: int) -> Dataset:
         found = self._collection.file(number)[self.name]
-        assert isinstance(found, Dataset)
+        if not isinstance(found, Dataset):
+            file = printable(self._collection.files[number])
+            raise InvalidError(
+                f"cannot read {printable(self.name)} of the collection: expected a dataset in {file}, got a group or a "
+                "datatype; collect the files again"
+            )
         return found
 
     def file_name(self, number: int) -> str:

@@ -446,9 +446,17 @@ def test_virtual_datasets_for_h5py(granules: list[Path], tmp_path: Path) -> None
         hyperchunk.open_collection(granules).to_virtual(made)
 
 
+def test_a_variable_that_is_no_dataset_names_the_file(granules: list[Path]) -> None:
+    dataset = hyperchunk.open_collection(granules)["rain"]
+    # As a damaged collection could have it.
+    dataset.name = "/"
+    with pytest.raises(InvalidError, match=r"expected a dataset in .*g0\.nc, got a group"):
+        dataset[:]
+
+
 def test_virtual_datasets_replace_no_file_of_the_collection(granules: list[Path]) -> None:
     collection = hyperchunk.open_collection(granules)
-    with pytest.raises(InvalidError, match="it is a file of the collection"):
+    with pytest.raises(InvalidError, match="it is an input"):
         collection.to_virtual(granules[1], overwrite=True)
     assert collection["t"][:].shape == (15, 5, 4)
 
