@@ -9,6 +9,7 @@ from pathlib import Path
 
 import h5py
 import hyperchunk
+import hyperchunk.h5py as emulated
 import numpy as np
 from hyperchunk import _core, store
 from hyperchunk.arrow.dual import DualFile
@@ -81,6 +82,31 @@ def _restructure(out: str, overwrite: bool) -> None:
     hyperchunk.restructure("a.h5", "/a", order="column", output=out)
 
 
+def _joined() -> hyperchunk.Collection:
+    return hyperchunk.open_collection(["a.h5"], concat=0)
+
+
+def _save(out: str, overwrite: bool) -> None:
+    _joined().save(out, overwrite=overwrite)
+
+
+def _to_kerchunk(out: str, overwrite: bool) -> None:
+    _joined().to_kerchunk(out, overwrite=overwrite)
+
+
+def _to_virtual(out: str, overwrite: bool) -> None:
+    _joined().to_virtual(out, overwrite=overwrite)
+
+
+def _collect(out: str, overwrite: bool) -> None:
+    hyperchunk.open_collection(["a.h5"], concat=0, output=out, overwrite=overwrite)
+
+
+def _core_driver(out: str, overwrite: bool) -> None:
+    with emulated.File(out, "w" if overwrite else "x", driver="core", backing_store=True) as file:
+        file["v"] = np.arange(20_000.0)
+
+
 MAKERS = {
     "get npy": cli("get", "a.h5", "/a", "-o", "OUT", suffix="npy"),
     "get h5": cli("get", "a.h5", "/a", "-o", "OUT", suffix="h5"),
@@ -105,6 +131,8 @@ MAKERS = {
     ),
     "store import": cli("store", "import", "tree", "OUT", suffix="h5", reads="tree/~.json"),
     "link": cli("link", "s3://bucket/a.h5", "OUT", suffix="h5", reads="", tiny=True),
+    "collect": cli("collect", "a.h5", "--concat", "0", "-o", "OUT", suffix="hcx", wrong=("csv", "h5", "json")),
+    "salvage": cli("salvage", "a.h5", "-o", "OUT", suffix="h5"),
     "key export": cli("key", "export", "OUT", suffix="pub", reads="", replaces=False, tiny=True, wrong=()),
     "index()": Maker(_index("output"), "hcindex", wrong=("csv", "h5")),
     "index(kerchunk)": Maker(_index("kerchunk"), "json", wrong=("csv", "h5")),
@@ -113,6 +141,12 @@ MAKERS = {
     "store.create()": Maker(_create, "h5", reads="", wrong=()),
     "open()": Maker(_open, "h5", reads="", wrong=()),
     "DualFile()": Maker(_dual, "h5", reads="", wrong=()),
+    "open_collection()": Maker(_collect, "hcx", wrong=("csv", "h5", "json")),
+    "Collection.save()": Maker(_save, "hcx", wrong=("csv", "h5", "json")),
+    "Collection.to_kerchunk(json)": Maker(_to_kerchunk, "json", wrong=()),
+    "Collection.to_kerchunk(parquet)": Maker(_to_kerchunk, "parquet", is_folder=True, wrong=()),
+    "Collection.to_virtual()": Maker(_to_virtual, "h5", wrong=()),
+    "h5py core": Maker(_core_driver, "h5", reads="", wrong=()),
 }
 
 

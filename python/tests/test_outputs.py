@@ -12,6 +12,7 @@ from pathlib import Path
 
 import h5py
 import hyperchunk
+import hyperchunk.h5py as emulated
 import makers
 import numpy as np
 import pytest
@@ -242,7 +243,7 @@ def test_planted_links_are_not_followed(world: Path, name: str, overwrite: bool)
     for other in [*guessed, f"{out}.journal"]:
         Path(other).symlink_to(victim)
     # A function that replaces files writes to the target of the user's own link.
-    follows = name in ("open()", "DualFile()", "store.create()")
+    follows = name in ("open()", "DualFile()", "store.create()", "h5py core")
     if not follows:
         Path(out).symlink_to(victim)
     try:
@@ -300,7 +301,7 @@ def test_error_midway_leaves_nothing(world: Path, name: str, there: bool) -> Non
     after = state(world)
     # Partial results that can be continued or recovered are kept, under names that say so.
     kept = {known for known in after if known.startswith((f"{out}.restructuring/", f"{out}.partial", f"{out}.journal"))}
-    assert not kept or name in ("open()", "restructure", "restructure()")
+    assert not kept or name in ("open()", "restructure", "restructure()", "h5py core")
     assert {known: after[known] for known in after if known not in kept} == before
 
 
@@ -380,6 +381,65 @@ def test_devices_and_pipes_are_written_to(world: Path) -> None:
     for name in ("open()", "DualFile()", "pack"):
         fails(lambda name=name: makers.MAKERS[name].make("/dev/null", True))  # type: ignore[misc]
     assert Path("/dev/null").is_char_device()
+
+
+@pytest.mark.parametrize("mode", ["r+", "a"])
+def test_core_driver_stores_in_the_file_itself(world: Path, mode: str) -> None:
+    victim = world.parent / "thesis.txt"
+    victim.write_text("five years of work\n")
+    with h5py.File("core.h5", "w") as file:
+        file["x"] = np.arange(10.0)
+    Path("core.h5").chmod(0o600)
+    where = Path("core.h5").stat().st_ino
+    for suffix in ("partial", "new"):
+        Path(f"core.h5.{suffix}").symlink_to(victim)
+    with emulated.File("core.h5", mode, driver="core", backing_store=True) as file:
+        assert file.driver == "core"
+        file["y"] = np.arange(1000)
+    with h5py.File("core.h5") as file:
+        assert file["y"].shape == (1000,)
+    assert Path("core.h5").stat().st_ino == where
+    assert Path("core.h5").stat().st_mode & 0o777 == 0o600
+    assert victim.read_text() == "five years of work\n"
+    before = Path("core.h5").read_bytes()
+    with emulated.File("core.h5", mode, driver="core", backing_store=False) as file:
+        file["z"] = 1
+    assert Path("core.h5").read_bytes() == before
+    # An edit that is interrupted is recovered by the file's name.
+    os.link("core.h5", "other.h5")
+    with pytest.raises(hyperchunk.HyperchunkError, match="expected one name, got 2"):
+        emulated.File("core.h5", mode, driver="core", backing_store=True)
+    assert Path("core.h5").read_bytes() == before
+
+
+def test_references_replace_only_references(world: Path) -> None:
+    joined = hyperchunk.open_collection(["a.h5"], concat=0)
+    Path("folder.parquet").mkdir()
+    Path("folder.parquet/thesis.txt").write_text("five years of work\n")
+    Path("table.parquet").write_text("rows")
+    before = state(world)
+    for name in ("folder.parquet", "table.parquet"):
+        with pytest.raises(hyperchunk.HyperchunkError, match="expected a folder of references"):
+            joined.to_kerchunk(name, overwrite=True)
+    assert state(world) == before
+
+
+def test_manual_pages_replace_nothing(world: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    makers.command("man", "-o", "new/folder/man1")
+    pages = state(world / "new/folder/man1")
+    assert "hyperchunk-collect.1" in pages
+    victim = world.parent / "thesis.txt"
+    victim.write_text("five years of work\n")
+    Path("new/folder/man1/hyperchunk.1").unlink()
+    Path("new/folder/man1/hyperchunk.1").symlink_to(victim)
+    assert run("man", "-o", "new/folder/man1") == 1
+    assert "it exists" in capfd.readouterr().err
+    assert run("man", "-o", "new/folder/man1", "--overwrite") == 0
+    assert victim.read_text() == "five years of work\n"
+    assert state(world / "new/folder/man1") == pages
+    Path("file").write_text("")
+    assert run("man", "-o", "file/man1") == 1
+    assert "cannot make the folder file/man1: " in capfd.readouterr().err
 
 
 # A file that is not named, but read: it would be gone, and with it all that is not copied.

@@ -306,7 +306,8 @@ commands = [
     ["get", file, "/temperature", "-o", "out.npy"], ["get", file, "/temperature", "-o", "out.h5"],
     ["index", file, "-o", "out.hcindex"], ["index", file, "--kerchunk", "out.json"], ["pack", file, "out.h5"],
     ["arrow", "export", file + ":/temperature", "out.arrow"], ["arrow", "export", file, "out", "--format", "folder"],
-    ["link", "s3://bucket/a.h5", "out.h5"],
+    ["link", "s3://bucket/a.h5", "out.h5"], ["salvage", file, "-o", "out.h5"],
+    ["collect", file, "--concat", "0", "-o", "out.hcx"],
 ]
 for command in commands:
     _core.run_command(["hyperchunk", *command, *overwrite])
@@ -599,6 +600,44 @@ def no_edit_in_place_through_a_link_of_somebody_else() -> None:
         expect(run(OWNER, APPEND, name), printed)
 
 
+OF_PYTHON = """
+import hyperchunk, hyperchunk.h5py, sys, xarray
+from hyperchunk import xarray_writer
+xarray_writer.register(); out = sys.argv[1]
+joined = hyperchunk.open_collection(["/tmp/scratch/data.h5"], concat=0)
+data = xarray.Dataset({"v": ("x", [1, 2])})
+for call in (
+    lambda: joined.save(out + ".hcx", overwrite=True),
+    lambda: hyperchunk.open_collection(["/tmp/scratch/data.h5"], concat=0, output=out + ".hcx", overwrite=True),
+    lambda: joined.to_kerchunk(out + ".json", overwrite=True),
+    lambda: joined.to_kerchunk(out + ".parquet", overwrite=True),
+    lambda: joined.to_virtual(out + ".h5", overwrite=True),
+    lambda: data.hyperchunk.to_netcdf(out + ".nc"),
+    lambda: hyperchunk.h5py.File(out + ".h5", "a", driver="core", backing_store=True),
+):
+    try:
+        call()
+        print("made")
+    except (hyperchunk.HyperchunkError, OSError) as error:
+        print("refused" if "symbolic link" in str(error) else error)
+"""
+
+
+def a_part_of_a_collection_of_somebody_else() -> None:
+    """A finished part that a stranger planted is not collected from; the user's own is."""
+    make = "import hyperchunk; c = hyperchunk.open_collection(['/tmp/scratch/data.h5'], concat=0)"
+    part, home = SCRATCH / "k.partial.hcx", Path(f"/tmp/h{STRANGER}/k.hcx")
+    expect(run(STRANGER, f"{make}; c._core.save_part('{home}', False)"), "")
+    forged = home.read_bytes()
+    collect = ["collect", str(FILE), "--concat", "0", "-o", str(SCRATCH / "k.hcx")]
+    for user, mode, printed in ((STRANGER, 0o644, "1"), (OWNER, 0o666, "1"), (OWNER, 0o644, "0")):
+        place(part, forged, user, mode)
+        done = run(OWNER, IN_PLACE, *collect)
+        is_refused = f"delete {part}" in done.stderr and part.exists() and part.read_bytes() == forged
+        if done.stdout.strip()[-1:] != printed or (printed == "1") != is_refused or part.exists() != is_refused:
+            raise NotKeptError(f"{user}, {mode:o}: {done}")
+
+
 def no_output_below_a_folder_link_of_somebody_else() -> None:
     """A link in the middle of an output's path, planted in a folder that everybody may write to."""
     folder, link = Path(f"/tmp/h{OWNER}/thesis"), SCRATCH / "results"
@@ -615,6 +654,9 @@ def no_output_below_a_folder_link_of_somebody_else() -> None:
         ["index", str(FILE), "-o", out + ".hcindex"],
         ["restructure", str(FILE), "/temperature", "--output", out + "2.h5"],
         ["link", "s3://bucket/a.h5", out + "3.h5"],
+        ["collect", str(FILE), "--concat", "0", "-o", out + ".hcx"],
+        ["salvage", str(FILE), "-o", out + "4.h5"],
+        ["man", "-o", str(link / "new/man1")],
     ]
     for permissions in (0o1777, 0o777):
         SCRATCH.chmod(permissions)
@@ -627,6 +669,10 @@ def no_output_below_a_folder_link_of_somebody_else() -> None:
                 raise NotKeptError(f"{command}: {done}")
         expect(run(OWNER, WRITE, out), "refused")
         expect(run(OWNER, WRITE, str(link / "new.h5")), "refused")
+        expect(run(OWNER, OF_PYTHON, out), "\n".join(["refused"] * 7))
+        done = run(OWNER, IN_PLACE, "index", "--cache", str(FILE), HYPERCHUNK_INDEX_CACHE=str(link / "cache"))
+        if done.stdout.strip() != "1" or f"symbolic link {link} of user {STRANGER}" not in done.stderr:
+            raise NotKeptError(f"index --cache: {done}")
         with_connector("hyperchunk store;writers=1", link / "store.h5", "w", "refused")
         with_connector("hyperchunk", link / "plain.h5", "w", "refused")
         if thesis.read_bytes() != b"five years of work" or len(list(folder.iterdir())) != 1:
@@ -720,6 +766,7 @@ SCENARIOS: list[Callable[[], None]] = [
     the_connector_does_not_write_through_a_link_of_somebody_else,
     no_log_begins_in_a_folder_of_somebody_else,
     no_edit_in_place_through_a_link_of_somebody_else,
+    a_part_of_a_collection_of_somebody_else,
     no_output_below_a_folder_link_of_somebody_else,
     an_input_that_somebody_else_exchanges,
 ]
