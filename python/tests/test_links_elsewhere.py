@@ -83,3 +83,46 @@ def test_damage_is_named_where_it_is(chain, tmp_path, path):
         f[path][...]
     assert "c.h5" in str(caught.value)
     assert "a.h5" not in str(caught.value)
+
+
+def look(file):
+    """Reads everything of `a.h5` that is in `b.h5`."""
+    return [file["v"][:].tolist(), file["link"][:].tolist(), file["raw"][:].tolist()]
+
+
+@pytest.fixture
+def beside(tmp_path, monkeypatch):
+    """`a.h5`, opened by its bare name, has data in `b.h5` and `raw`; the folder `other` has others by these names."""
+    for folder, first in ((tmp_path, 0), (tmp_path / "other", 90)):
+        folder.mkdir(exist_ok=True)
+        with h5py.File(folder / "b.h5", "w") as f:
+            f["y"] = np.arange(first, first + 5)
+        np.arange(first, first + 5).tofile(folder / "raw")
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        layout = h5py.VirtualLayout((5,), "i8")
+        layout[:] = h5py.VirtualSource("b.h5", "y", (5,))
+        f.create_virtual_dataset("v", layout)
+        f["link"] = h5py.ExternalLink("b.h5", "/y")
+        f.create_dataset("raw", (5,), "i8", external=[("raw", 0, 40)])
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("mode", ["r", "r+"])
+@pytest.mark.parametrize("folder", ["/", "other"])
+def test_other_files_are_beside_the_file_whatever_the_working_folder(beside, monkeypatch, folder, mode):
+    with hyperchunk.open("a.h5", mode) as file:
+        tables = [file.table(name) for name in ("v", "raw")] if mode == "r" else []
+        monkeypatch.chdir(folder)
+        assert look(file) == [list(range(5))] * 3
+        assert [table.to_numpy()[name].tolist() for table, name in zip(tables, ("v", "raw"), strict=False)] == [
+            list(range(5)) for _ in tables
+        ]
+        assert file.filename == "a.h5"
+
+
+def test_links_of_a_new_file_whatever_the_working_folder(beside, monkeypatch):
+    with hyperchunk.open("new.h5", "w") as file:
+        file["link"] = hyperchunk.ExternalLink("b.h5", "/y")
+        monkeypatch.chdir("other")
+        assert file["link"][:].tolist() == list(range(5))

@@ -399,7 +399,8 @@ fn sharded(
     let marker = Marker::from_external_files(&header.external).or_else(|| Marker::from_mappings(mappings));
     let Some(marker) = marker.filter(|_| !file.options().ignore_stores) else { return Ok(None) };
     let Some(storage) = file.storage() else { return Ok(Some(Arc::new(Unregistered(marker)))) };
-    let home = FileLocation { path: file.path(), source: &file.0.source, external: file.options().external };
+    let home =
+        FileLocation { path: file.located(), source: &file.0.source, external: file.options().external };
     let sharded = storage.dataset(&home, marker, header).map_err(|error| object.name(error))?;
     // For a refused store, libhdf5's view would differ from the store's contents.
     if sharded.is_committed() || sharded.is_refused() {

@@ -103,7 +103,10 @@ pub(crate) fn processors() -> usize {
 pub struct File(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
+    /// As it was given, for messages.
     pub(crate) path: Option<PathBuf>,
+    /// The path as an absolute one, since a program may change its working folder; a URL as it was given.
+    located: Option<PathBuf>,
     pub(crate) source: Arc<dyn Source>,
     pub(crate) options: OpenOptions,
     pub(crate) superblock: Superblock,
@@ -249,7 +252,9 @@ impl File {
         let opened = opened.map_err(|error| error.file(path.display()))?;
         let image: Arc<dyn Source> = Arc::new(Memory::new(opened.image));
         let options = OpenOptions { index: IndexOption::Never, ..options.clone() };
-        let opened = open(image, Some(path.to_owned()), &options, OnceLock::from(opened.storage));
+        let located = locate(&**source, path);
+        let path_given = Some(path.to_owned());
+        let opened = open(image, path_given, Some(located), &options, OnceLock::from(opened.storage));
         opened.map_err(|error| error.file(path.display()))
     }
 
@@ -263,7 +268,18 @@ impl File {
         path: Option<PathBuf>,
         options: &OpenOptions,
     ) -> Result<Self> {
-        let opened = rounds::alone(|| open(source, path.clone(), options, OnceLock::new()));
+        let located = path.as_deref().map(|path| locate(&*source, path));
+        Self::from_source_at(source, path, located, options)
+    }
+
+    /// Opens a file by its source of bytes, and by the absolute path that `path` had when the bytes were opened.
+    pub(crate) fn from_source_at(
+        source: Arc<dyn Source>,
+        path: Option<PathBuf>,
+        located: Option<PathBuf>,
+        options: &OpenOptions,
+    ) -> Result<Self> {
+        let opened = rounds::alone(|| open(source, path.clone(), located, options, OnceLock::new()));
         opened.map_err(|error| match path {
             Some(path) => error.file(path.display()),
             None => error,
@@ -286,9 +302,11 @@ impl File {
         };
         let base = superblock.base;
         let patches = patches.into_iter().map(|(address, bytes)| (base.saturating_add(address), bytes));
+        let located = locate(&*source, path);
         let inner = Inner {
-            external: ExternalFiles::new(Some(path), options.external),
+            external: ExternalFiles::new(Some(&located), options.external),
             path: Some(path.to_owned()),
+            located: Some(located),
             view: Overlay::new(pages, patches),
             source,
             options: options.clone(),
@@ -319,11 +337,16 @@ impl File {
         self.0.path.as_deref()
     }
 
+    /// Returns its path as an absolute one, or its URL: where it is even if the program changes its working folder.
+    pub(crate) fn located(&self) -> Option<&Path> {
+        self.0.located.as_deref()
+    }
+
     /// Returns whether the file at a path is this one, or was read through it: by external links, as a source of
     /// virtual datasets, as raw data.
     #[must_use]
     pub fn has_read(&self, path: &Path) -> bool {
-        let own = self.path().filter(|_| !self.is_remote()).map(Path::to_owned);
+        let own = self.located().filter(|_| !self.is_remote()).map(Path::to_owned);
         own.into_iter().chain(self.0.external.read()).any(|read| same_file(&read, path))
     }
 
@@ -371,7 +394,9 @@ impl File {
     #[must_use]
     pub fn is_written(&self) -> bool {
         let journal = || {
-            self.on_disk().and(self.path()).is_some_and(|path| crate::write::path_of_journal(path).is_file())
+            self.on_disk()
+                .and(self.located())
+                .is_some_and(|path| crate::write::path_of_journal(path).is_file())
         };
         superblock::is_marked(&self.0.superblock) || journal()
     }
@@ -410,7 +435,8 @@ impl File {
     /// Changed if the index is of another version of the file, and the errors of opening.
     pub fn with_index(&self, index: Index) -> Result<Self> {
         let options = OpenOptions { index: IndexOption::Given(Arc::new(index)), ..self.0.options.clone() };
-        Self::from_source(Arc::clone(&self.0.source), self.0.path.clone(), &options)
+        let (path, located) = (self.0.path.clone(), self.0.located.clone());
+        Self::from_source_at(Arc::clone(&self.0.source), path, located, &options)
     }
 
     /// Returns the outcome of the search for its index.
@@ -584,9 +610,18 @@ fn unfinished(error: Error, path: &Path) -> Error {
     ))
 }
 
+/// Returns the absolute path of a file that is opened by a path; a URL as it is.
+fn locate(source: &dyn Source, path: &Path) -> PathBuf {
+    let is_url = path.to_str().is_some_and(|name| io::local_path(name).is_none());
+    let is_local = source.remote().is_none() && !is_url;
+    let absolute = is_local.then(|| std::path::absolute(path).ok()).flatten();
+    absolute.unwrap_or_else(|| path.to_owned())
+}
+
 fn open(
     source: Arc<dyn Source>,
     path: Option<PathBuf>,
+    located: Option<PathBuf>,
     options: &OpenOptions,
     storage: OnceLock<Arc<dyn FileStorage>>,
 ) -> Result<File> {
@@ -635,8 +670,9 @@ fn open(
         patches.into_iter().map(|(address, bytes)| (superblock.base.saturating_add(address), bytes));
     let view = Overlay::new(pages, patches);
     let inner = Inner {
-        external: ExternalFiles::new(path.as_deref(), options.external),
+        external: ExternalFiles::new(located.as_deref(), options.external),
         path,
+        located,
         source,
         options: options.clone(),
         superblock,

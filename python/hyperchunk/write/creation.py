@@ -324,7 +324,7 @@ def elsewhere(opened: Writing, filename: str, path: str) -> _core.Object:
     """Returns the object in another file that an external link points to."""
     from hyperchunk.file import File
 
-    beside = Path(opened.filename).parent / filename
+    beside = Path(opened.recipe.folder, opened.filename).parent / filename
     try:
         other = File(beside if beside.exists() else filename)
         found = other._first_look(lambda: other._find(encode(path or "/")))

@@ -203,7 +203,8 @@ class WritableFile(WritableGroup, File):
                 raise ValueError("embedded null byte")
             edits = mode == "r+" or (mode == "a" and Path(path).exists())
             make = _core.Writer.edit if edits else _core.Writer.create
-            recipe = Recipe(path, "sec2", options)
+            folder = "" if Path(path).is_absolute() else str(Path.cwd())
+            recipe = Recipe(path, "sec2", options, None, folder)
             writer = observing.opened(recipe, lambda _: make(path, **options))
         if edits:
             base = options["user_block"] = _base(path)

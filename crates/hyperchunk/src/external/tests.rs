@@ -151,6 +151,23 @@ fn one_file_is_opened_once() {
     }
 }
 
+/// The working folder is the process's, so that a test cannot change it while others run.
+#[test]
+fn the_place_of_a_relative_path_is_absolute() {
+    let scene = Scene::new("relative");
+    let path = scene.file("in");
+    let source: Arc<dyn Source> = Arc::new(LocalFile::open(&path).unwrap());
+    let file = File::from_source(source, Some("data/m.h5".into()), &OpenOptions::default()).unwrap();
+    assert_eq!(file.path(), Some(Path::new("data/m.h5")));
+    let here = std::env::current_dir().unwrap();
+    assert_eq!(file.located(), Some(&*here.join("data/m.h5")));
+    assert_eq!(file.0.external.home.candidates(Path::new("in"))[0], here.join("data/in"));
+    let bytes: Arc<dyn Source> = Arc::new(crate::io::Memory::new(fs::read(&path).unwrap()));
+    let url = "https://example.org/data/m.h5";
+    let file = File::from_source(bytes, Some(url.into()), &OpenOptions::default()).unwrap();
+    assert_eq!(file.located(), Some(Path::new(url)));
+}
+
 #[test]
 fn the_folder_is_the_one_that_the_file_is_in() {
     let scene = Scene::new("folder");

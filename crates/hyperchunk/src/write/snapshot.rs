@@ -6,6 +6,7 @@ use super::writer::Writer;
 use crate::io::{Source, ends_before};
 use crate::{File, OpenOptions, Result};
 use std::fmt;
+use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
 /// A snapshot of a file.
@@ -123,14 +124,15 @@ impl Writer {
         pieces.sort_by_key(|(start, _)| *start);
         let source = SnapshotSource { sink: Arc::clone(&self.0.sink), pieces, size: structure.end };
         let mut options = OpenOptions::default();
-        let mut path = None;
+        let (mut path, mut located) = (None, None);
         if let Some(edit) = &self.0.edit {
             // Other files are found from the folder of the edited one.
-            path = edit.base.path().map(std::path::Path::to_owned);
+            path = edit.base.path().map(Path::to_owned);
+            located = edit.base.located().map(Path::to_owned);
             options.index = crate::index::IndexOption::Never;
             options.ignore_layouts = true;
         }
-        let file = File::from_source(Arc::new(source), path, &options)?;
+        let file = File::from_source_at(Arc::new(source), path, located, &options)?;
         Ok((file, structure.addresses.into()))
     }
 }
