@@ -6,7 +6,7 @@ import math
 import posixpath
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, Unpack
+from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +15,9 @@ from hyperchunk import _core, dimensions, dtypes, observing, selections, values
 from hyperchunk._printable import printable
 from hyperchunk.dimensions import DimensionManager
 from hyperchunk.dtypes import Empty, check_string_dtype
-from hyperchunk.exceptions import InvalidError, ObjectNotFoundError, also
+from hyperchunk.exceptions import ChangedError, InvalidError, ObjectNotFoundError, also
 from hyperchunk.indexing import Indexer
-from hyperchunk.likeness import DatasetID, class_of_h5py
+from hyperchunk.likeness import FILTERS, DatasetID, FilterSetting, class_of_h5py, filter_setting
 from hyperchunk.objects import AnyObject, HLObject, Opened, read_only, refusal, resolve_region
 from hyperchunk.observing import DEBUG, is_logged
 from hyperchunk.progress import ProgressLike
@@ -36,14 +36,8 @@ if TYPE_CHECKING:
     from hyperchunk.following import Follower
     from hyperchunk.training import Batches
 
-_FILTERS = {1: "gzip", 2: "shuffle", 3: "fletcher32", 4: "szip", 6: "scaleoffset", 32000: "lzf"}
 _COMPRESSIONS = ("gzip", "lzf", "szip")
-# Coding options in szip's parameter.
-_SZIP_ENTROPY, _SZIP_NEAREST = 4, 32
 
-
-#: Settings of a filter as h5py shows them: gzip's level, szip's coding and block size, or all parameters.
-FilterSetting: TypeAlias = int | tuple[int | str, ...] | None
 #: The `_core` object of a dataset, opened for reading or writing.
 AnyDataset = _core.Dataset | _core.DatasetWriter
 
@@ -156,7 +150,7 @@ class Dataset(HLObject):
         """Filters by name, with their settings as h5py shows them."""
         found: dict[str, FilterSetting] = {}
         for number, _, parameters in self._data.filters:
-            found[_FILTERS.get(number, str(number))] = _setting(number, parameters)
+            found[FILTERS.get(number, str(number))] = filter_setting(number, parameters)
         return found
 
     @property
@@ -166,7 +160,7 @@ class Dataset(HLObject):
         for name in _COMPRESSIONS:
             if name in pipeline:
                 return name
-        return "unknown" if any(name not in _FILTERS.values() for name in pipeline) else None
+        return "unknown" if any(name not in FILTERS.values() for name in pipeline) else None
 
     @property
     def compression_opts(self) -> FilterSetting:
@@ -617,7 +611,7 @@ class Dataset(HLObject):
         }
 
     def _in_memory(self) -> tuple[_core.Mapped | None, Plan]:
-        """Maps the elements in place; None if NumPy represents them otherwise."""
+        """Maps the elements in place; None if NumPy represents them otherwise, or the file changed: a read says so."""
         data, plan = self._data, self._reading()
         # NumPy's array interface cannot describe members' offsets, nor elements that are arrays.
         simple = plan.dtype.names is None and plan.dtype.subdtype is None and plan.dtype == plan.wire
@@ -626,6 +620,14 @@ class Dataset(HLObject):
             mapped = _core.Mapped.map_dataset(data)
             if mapped is not None and mapped.nbytes == self.nbytes:
                 self._mapped = mapped
+        if self._mapped is not None:
+            assert self._dims is not None
+            first = selections.select(self._dims, (0,) * len(self._dims) or (...,))
+            try:
+                # A read checks the file; the mapping shows whatever is in that place by now.
+                self._read_into_new(data, first, plan)
+            except ChangedError:
+                return None, plan
         return self._mapped, plan
 
     def __dlpack__(self, **options: Unpack[DlpackOptions]) -> CapsuleType:
@@ -784,15 +786,3 @@ class Dataset(HLObject):
         raise refusal() if self.chunks is not None else also(refusal(), TypeError)
 
     __setitem__ = write_direct = make_scale = read_only
-
-
-def _setting(number: int, parameters: list[int]) -> FilterSetting:
-    """Returns the settings of a filter as h5py shows them."""
-    if number == 1 and parameters:
-        return parameters[0]
-    if number == 4 and len(parameters) > 1:
-        for code, bit in (("ec", _SZIP_ENTROPY), ("nn", _SZIP_NEAREST)):
-            if parameters[0] & bit:
-                return (code, parameters[1])
-        raise TypeError("Unknown SZIP configuration")
-    return None if number == 32000 or not parameters else tuple(parameters)

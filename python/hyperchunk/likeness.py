@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 from hyperchunk.exceptions import InvalidError, UnsupportedError, also
 from hyperchunk.typing import Dtype
@@ -19,6 +19,26 @@ if TYPE_CHECKING:
 
 
 R = TypeVar("R")
+
+#: Filters that h5py names.
+FILTERS = {1: "gzip", 2: "shuffle", 3: "fletcher32", 4: "szip", 6: "scaleoffset", 32000: "lzf"}
+# Coding options in szip's parameter.
+_SZIP_ENTROPY, _SZIP_NEAREST = 4, 32
+
+#: Settings of a filter as h5py shows them: gzip's level, szip's coding and block size, or all parameters.
+FilterSetting: TypeAlias = int | tuple[int | str, ...] | None
+
+
+def filter_setting(number: int, parameters: list[int]) -> FilterSetting:
+    """Returns the settings of a filter as h5py shows them."""
+    if number == 1 and parameters:
+        return parameters[0]
+    if number == 4 and len(parameters) > 1:
+        for code, bit in (("ec", _SZIP_ENTROPY), ("nn", _SZIP_NEAREST)):
+            if parameters[0] & bit:
+                return (code, parameters[1])
+        raise TypeError("Unknown SZIP configuration")
+    return None if number == 32000 or not parameters else tuple(parameters)
 
 
 def class_of_h5py(name: str) -> Any:
@@ -179,4 +199,4 @@ class DatasetID(ObjectID):
             raise also(error, OSError) from None
 
 
-__all__ = ["ChunkInfo", "DatasetID", "ObjectID", "class_of_h5py"]
+__all__ = ["FILTERS", "ChunkInfo", "DatasetID", "FilterSetting", "ObjectID", "class_of_h5py", "filter_setting"]

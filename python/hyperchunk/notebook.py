@@ -168,9 +168,9 @@ def _brief(data: Any) -> str:
 
 
 def _filter_name(number: int, name: str) -> str:
-    from hyperchunk.dataset import _FILTERS
+    from hyperchunk.likeness import FILTERS
 
-    return _FILTERS.get(number) or name.partition(";")[0] or str(number)
+    return FILTERS.get(number) or name.partition(";")[0] or str(number)
 
 
 def _dataset(dataset: Dataset) -> str:

@@ -331,3 +331,17 @@ def test_first_look_at_a_file_that_is_written(path: Path) -> None:
                 reader["z"]
             reader.refresh()
             assert reader["z"][-1] == 99999
+
+
+@pytest.mark.parametrize("mapped_before", [False, True])
+def test_no_mapping_of_a_file_that_changed(path: Path, mapped_before: bool) -> None:
+    """The mapping of a changed file has other objects' bytes in that place."""
+    data = hyperchunk.open(path)["plain"]
+    if mapped_before:
+        assert set(np.asarray(data)) == {1}
+    copy_over(path)
+    for attempt in (np.asarray, np.array, np.mean, np.from_dlpack, lambda it: np.asarray(it, "f4")):
+        with pytest.raises(ChangedError, match="refresh"):
+            attempt(data)
+    data.refresh()
+    assert set(np.asarray(data)) == {2} == set(np.from_dlpack(data))

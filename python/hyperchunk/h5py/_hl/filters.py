@@ -61,12 +61,12 @@ class Gzip(FilterRefBase):
 
 def get_filters(plist: Any) -> dict[str, Any]:
     """Returns the filters of creation properties by name, with their settings."""
-    from hyperchunk.dataset import _setting
+    from hyperchunk.likeness import filter_setting
 
     found = {}
     for index in range(plist.get_nfilters()):
         number, _, values, _ = plist.get_filter(index)
-        found[_NAMES.get(number, str(number))] = _setting(number, list(values))
+        found[_NAMES.get(number, str(number))] = filter_setting(number, list(values))
     return found
 
 
