@@ -100,3 +100,8 @@ def reference_class(kind: int) -> type[Reference]:
     if kind in (REGION1, REGION2):
         return RegionReference
     return AttributeReference if kind == ATTRIBUTE else Reference
+
+
+def is_region_class(kind: type) -> bool:
+    """Returns whether a class is that of region references, here or in h5py, whose classes are no relatives of ours."""
+    return issubclass(kind, RegionReference) or kind.__name__ == "RegionReference"

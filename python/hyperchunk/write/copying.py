@@ -37,6 +37,9 @@ def copy(
         message = "copies go to a group of a file that is being written, or to a path from one"
         raise also(ReadOnlyError(message), TypeError)
     copier = _Copier(target, follow, attributes)
+    if copier.stays(source):
+        # The destination may be below the source: only what is there before is copied.
+        copier.list_members(source, 1 if shallow else -1)
     parent, last = target._place(name)
     if parent.has_link(last):
         raise NameExistsError(f"Unable to copy object (name already exists: {name!r})")
@@ -52,6 +55,19 @@ class _Copier:
         self.soft, self.external = follow
         self.with_attributes = attributes
         self.made: dict[tuple[str, int], _core.Node] = {}
+        #: Links of groups as they were before the copy.
+        self.listed: dict[tuple[str, int], list[tuple[str, Description]]] = {}
+
+    def list_members(self, source: HLObject, depth: int) -> None:
+        """Lists a group and the groups below it: `depth` levels, or all."""
+        key = source._identity()
+        if not isinstance(source, Group) or key in self.listed:
+            return
+        self.listed[key] = source._object.links()
+        if depth:
+            for name, link in self.listed[key]:
+                if self.leads_on(source, name, link):
+                    self.list_members(source[name], depth - 1)
 
     def one(self, source: HLObject, parent: _core.Node, name: bytes, depth: int) -> None:
         """Copies one object; of groups, `depth` levels, or all."""
@@ -59,8 +75,10 @@ class _Copier:
         if key in self.made:
             parent.link_hard(name, self.made[key])
             return
-        members = source._object.links() if isinstance(source, Group) else []
+        members = []
         if isinstance(source, Group):
+            # Listed before the group is created, which may be one of them.
+            members = self.listed[key] if key in self.listed else source._object.links()
             node = parent.create_group(name, source.track_order)
         elif isinstance(source, Dataset):
             node = self.dataset(source, parent, name)
@@ -75,15 +93,13 @@ class _Copier:
         if self.with_attributes:
             self.attributes(source, node)
         if isinstance(source, Group) and depth:
-            # The destination may be below the source, so the members were listed before the copy.
             for called, link in members:
                 self.link(source, called, link, node, depth - 1)
 
     def link(self, source: Group, name: str, link: Description, node: _core.Node, depth: int) -> None:
         """Copies one link of a group, or its target."""
         last = encode(name)
-        expand = (link[0] == _SOFT and self.soft) or (link[0] == _EXTERNAL and self.external)
-        if link[0] == _HARD or (expand and source.get(name) is not None):
+        if self.leads_on(source, name, link):
             self.one(source[name], node, last, depth)
         elif link[0] == _SOFT:
             node.link_soft(last, encode(link[1]))
@@ -91,6 +107,11 @@ class _Copier:
             node.link_external(last, encode(link[1]), encode(link[2]))
         else:
             raise UnsupportedError(f"{name!r} is a link that only its application can copy")
+
+    def leads_on(self, source: Group, name: str, link: Description) -> bool:
+        """True if the copy has a copy of the link's target in place of the link."""
+        expand = (link[0] == _SOFT and self.soft) or (link[0] == _EXTERNAL and self.external)
+        return link[0] == _HARD or (expand and source.get(name) is not None)
 
     # --- Values ---
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from hyperchunk import dtypes
 from hyperchunk.dtypes import Description
-from hyperchunk.references import RegionReference
+from hyperchunk.references import is_region_class
 from hyperchunk.typing import Dtype
 from hyperchunk.values import byte_order, float_description
 
@@ -47,7 +47,7 @@ def stored(dtype: Dtype) -> Description:
     if (element := dtypes.check_vlen_dtype(dtype)) is not None:
         return _sequence(element)
     if (reference := dtypes.check_ref_dtype(dtype)) is not None:
-        return ("reference", 12, 1) if issubclass(reference, RegionReference) else ("reference", 8, 0)
+        return ("reference", 12, 1) if is_region_class(reference) else ("reference", 8, 0)
     match dtype.kind:
         case "i" | "u" | "f" | "c":
             return _plain(dtype.str)

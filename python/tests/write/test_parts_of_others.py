@@ -225,3 +225,51 @@ def test_copies_of_what_lies_in_other_files(new: Any, tmp_path: Path) -> None:
         assert np.array_equal(file["v"][...], VALUES[:, 3])
         assert file["v"].fillvalue == 3
         assert not file["refs"][0]
+
+
+def names(path: Path) -> list[str]:
+    found: list[str] = []
+    with h5py.File(path) as file:
+        file.visit(found.append)
+    return found
+
+
+@pytest.mark.parametrize("mode", ["w", "r+"])
+def test_copy_of_a_group_into_itself(tmp_path: Path, mode: str) -> None:
+    """The copy has what was there before, neither itself nor the groups on the way to it."""
+    found = []
+    for library in (h5py, hyperchunk):
+        path = tmp_path / f"{library.__name__}.h5"
+        with h5py.File(path, "w") as file:
+            file["g/y"] = np.arange(3)
+            file["g/deep/z"] = np.arange(4)
+        if mode == "w":
+            path.unlink()
+        with library.File(path, mode) as file:
+            if mode == "w":
+                file["g/y"] = np.arange(3)
+                file["g/deep/z"] = np.arange(4)
+            file.copy("g", "g/sub")
+            file.copy("g", "g/h/k")
+            file.copy("g", "g/deep/k")
+            file.copy("/", "g/root")
+            file.copy("g", "g/shallow", shallow=True)
+        found.append(names(path))
+        with h5py.File(path) as file:
+            assert file["g/root/g/deep/k/h/k/deep/z"][:].tolist() == [0, 1, 2, 3]
+    assert found[0] == found[1]
+
+
+def test_references_of_h5py_s_dtypes(new: Any, tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    with hyperchunk.File(path, "w") as file:
+        file["x"] = np.arange(5)
+        file.create_dataset("regions", (1,), h5py.regionref_dtype)[0] = file["x"].regionref[1:3]
+        file.create_dataset("objects", (1,), h5py.ref_dtype)[0] = file["x"].ref
+        file.attrs.create("region", file["x"].regionref[:2], dtype=h5py.regionref_dtype)
+        pair = np.dtype([("n", "i4"), ("r", h5py.regionref_dtype)])
+        file.create_dataset("pairs", (2,), pair)[1] = (7, file["x"].regionref[1:3])
+    with h5py.File(path) as file:
+        assert file["x"][file["regions"][0]].tolist() == [1, 2] == file["x"][file["pairs"]["r"][1]].tolist()
+        assert file[file["objects"][0]] == file["x"]
+        assert file["x"][file.attrs["region"]].tolist() == [0, 1]
