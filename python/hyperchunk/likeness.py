@@ -41,14 +41,14 @@ def filter_setting(number: int, parameters: list[int]) -> FilterSetting:
     return None if number == 32000 or not parameters else tuple(parameters)
 
 
-def class_of_h5py(name: str) -> Any:
-    """Returns a property for ``__class__``: the h5py class of that name if h5py is imported, so that
+def class_of_h5py(name: str, place: str = "h5py") -> Any:
+    """Returns a property for ``__class__``: the h5py class of that name (of the module `place`) if h5py is imported, so that
     ``isinstance(found, h5py.Dataset)`` is true. ``type(found)``, and ``isinstance`` with our own classes, work as
     usual.
     """
 
     def find(self: object) -> type:
-        module = sys.modules.get("h5py")
+        module = sys.modules.get(place)
         found = getattr(module, name, None)
         return found if isinstance(found, type) else type(self)
 

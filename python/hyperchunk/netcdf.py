@@ -216,13 +216,32 @@ class Group:
             own = self._scales[dataset.ref._raw]
             return (own, *(None for _ in shape[1:]))
         listed = attrs.get("DIMENSION_LIST")
-        return tuple(next((self._scale(r._raw) for r in references(listed, axis)), None) for axis in range(len(shape)))
+        # Of several scales of an axis, the last one counts, as for netCDF's library.
+        scales = (reversed(references(listed, axis)) for axis in range(len(shape)))
+        return tuple(next(filter(None, (self._scale(r._raw) for r in of_axis)), None) for of_axis in scales)
 
     def _find_dimensions(self, name: str, dataset: Dataset) -> tuple[str, ...]:
         dimensions: list[str] = []
         for found, length in zip(self._named_dimensions(dataset), dataset.shape or (), strict=True):
+            there = None if found is None or found in self.unlimited else self._scale_length(found)
+            if there is not None and there != length:
+                why = (
+                    f"its scale has {there} elements, and the variable {length}, along which it gets one without a name"
+                )
+                left_out(f"the dimension {found!r} of {dataset.name}", why)
+                found = None
             dimensions.append(found or self._unnamed(name, length, dimensions))
         return tuple(dimensions)
+
+    @cached_property
+    def _scale_lengths(self) -> dict[str, int]:
+        """Lengths of the dimension scales of this group."""
+        scales = ((self._scales.get(dataset.ref._raw), dataset.shape) for _, dataset in self._datasets)
+        return {name: shape[0] for name, shape in scales if name is not None and shape}
+
+    def _scale_length(self, dimension: str) -> int | None:
+        found = self._scale_lengths.get(dimension)
+        return self.parent._scale_length(dimension) if found is None and self.parent else found
 
     def _unnamed(self, name: str, length: int, taken: list[str] | None = None) -> str:
         if self.phony_dims is None:
@@ -245,10 +264,7 @@ class Group:
     @cached_property
     def dimensions(self) -> dict[str, int]:
         """Dimensions of this group and their lengths."""
-        found = {}
-        for _, dataset in self._datasets:
-            if dataset.ref._raw in self._scales and dataset.shape:
-                found[self._scales[dataset.ref._raw]] = dataset.shape[0]
+        found = dict(self._scale_lengths)
         for variable in self.variables.values():
             for dimension, length in zip(variable.dimensions, variable.hdf5.shape or (), strict=True):
                 if any(dimension == phony for _, phony in self._phony):

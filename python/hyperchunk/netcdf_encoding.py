@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from hyperchunk.dtypes import string_dtype
-from hyperchunk.exceptions import UnsupportedError
+from hyperchunk.exceptions import LeftOutWarning, UnsupportedError
+from hyperchunk.likeness import class_of_h5py
 from hyperchunk.typing import DatasetOptions, Dtype
+
+if TYPE_CHECKING:
+    from hyperchunk.dataset import Dataset
 
 # netCDF's fill values of elements that were never written.
 FILL_VALUES: dict[str, int | float] = {
@@ -35,22 +42,138 @@ _VALID = {
     "dtype",
     "endian",
     "fletcher32",
+    "hdf5_filters",
     "shuffle",
     "szip_coding",
     "szip_pixels_per_block",
     "zlib",
     "zstd",
     "bzip2",
+    "blosc",
     "szip",
 }
 # Names of xarray that say where a variable came from.
 _ORIGIN = {"source", "original_shape", "preferred_chunks"}
 _BLOSC = {"blosc_blosclz": 0, "blosc_lz": 0, "blosc_lz4": 1, "blosc_lz4hc": 2, "blosc_zlib": 4, "blosc_zstd": 5}
 _DEFAULT_LEVEL = 4
+_GZIP, _SHUFFLE, _FLETCHER32, _SZIP, _BZIP2, _BLOSC_ID, _ZSTD = 1, 2, 3, 4, 307, 32001, 32015
+# Names of filters that netCDF4 does not name, and that can be written.
+_UNNAMED = {32000: "lzf", 32003: "snappy", 32004: "lz4", 32008: "bitshuffle", 32026: "blosc2"}
+_SZIP_MASKS = {"ec": 4, "nn": 32}
+_SZIP_PIXELS = 8
 #: Size of a chunk whose shape is not given, in bytes.
 _CHUNK_BYTES = 1 << 20
 #: Least number of elements in a chunk of a growing line.
 _LINE = 1024
+
+
+class Compression(str):
+    """The name of a stored variable's compression in netCDF4, as a value of an encoding. For h5py, which has no such
+    names, it is the number of the filter with its options, or gzip if that HDF5 library lacks the filter.
+
+    Args:
+        name: netCDF4's name.
+        number: Number of the filter.
+        options: Options of the filter.
+
+    Example:
+        >>> hyperchunk.netcdf_encoding.Compression("zstd", 32015, (5,))
+        'zstd'
+    """
+
+    __slots__ = ("number", "options")
+
+    number: int
+    options: tuple[int | str, ...]
+
+    def __new__(cls, name: str, number: int, options: tuple[int | str, ...]) -> Compression:
+        made = super().__new__(cls, name)
+        made.number, made.options = number, options
+        return made
+
+    # h5py's `create_dataset` asks an object of its own class for the filter.
+    __class__ = class_of_h5py("FilterRefBase", "h5py._hl.filters")
+
+    @property
+    def filter_id(self) -> int | str:
+        """The filter, for h5py."""
+        if self.number == _SZIP:
+            return "szip"
+        if _can_write(self.number, self.options):
+            return self.number
+        why = "h5py's HDF5 library cannot write it here, so gzip replaces it; load a plugin, or set the encoding"
+        warnings.warn(f"the compression {str(self)!r} is left out: {why}", LeftOutWarning, stacklevel=2)
+        return "gzip"
+
+    @property
+    def filter_options(self) -> tuple[int | str, ...] | int:
+        """Options of the filter, for h5py."""
+        if self.number == _SZIP or _can_write(self.number, self.options):
+            return self.options
+        return _DEFAULT_LEVEL
+
+    def get(self, name: str, default: object = None) -> object:
+        """Returns an argument of h5py's `create_dataset`."""
+        found = {"compression": self.number, "compression_opts": self.options}
+        return found.get(name, default)
+
+    def __reduce__(self) -> tuple[type[Compression], tuple[str, int, tuple[int | str, ...]]]:
+        return Compression, (str(self), self.number, self.options)
+
+
+@lru_cache
+def _can_write(number: int, options: tuple[int | str, ...]) -> bool:
+    """Returns whether h5py can write with a filter. Only an attempt shows it: a plugin of netCDF4's HDF5 library, which
+    h5py's finds, may fail in it.
+    """
+    h5py: Any = sys.modules.get("h5py")
+    try:
+        with h5py.File("filter", "w", driver="core", backing_store=False) as file:
+            file.create_dataset("x", data=np.zeros(64), chunks=(64,), compression=number, compression_opts=options)
+            file.flush()
+    except (AttributeError, OSError, RuntimeError, ValueError):
+        return False
+    return True
+
+
+def encoded_filters(dataset: Dataset) -> dict[str, Any]:
+    """Returns the compression of a stored dataset as an encoding that writers understand: netCDF4's names, and
+    `hdf5_filters`, which others ignore, for pipelines that netCDF4 has no name for.
+    """
+    pipeline = [(number, tuple(parameters)) for number, _, parameters in dataset._data.filters]
+    found: dict[str, Any] = {"shuffle": dataset.shuffle, "zlib": dataset.compression == "gzip"}
+    compressors = [stage for stage in pipeline if stage[0] not in (_SHUFFLE, _FLETCHER32)]
+    if not compressors:
+        return found
+    number, parameters = compressors[0]
+    if len(compressors) == 1 and number == _GZIP:
+        found["complevel"] = dataset.compression_opts
+    elif len(compressors) == 1 and (named := _named(number, parameters, shuffled=dataset.shuffle)) is not None:
+        found |= named
+    else:
+        from hyperchunk.write.creation import _options
+
+        found["zlib"] = False
+        found["hdf5_filters"] = tuple((stage, *_options(stage, list(given))) for stage, given in pipeline)
+    return found
+
+
+def _named(number: int, parameters: tuple[int, ...], *, shuffled: bool) -> dict[str, Any] | None:
+    """Returns the encoding of a compressor by netCDF4's names, if it has any."""
+    name = {_ZSTD: "zstd", _BZIP2: "bzip2"}.get(number)
+    if name is not None and len(parameters) == 1:
+        return {"compression": Compression(name, number, parameters), "complevel": parameters[0]}
+    if number == _SZIP and len(parameters) > 1:
+        coding = next((name for name, bit in _SZIP_MASKS.items() if parameters[0] & bit), "nn")
+        options = (coding, parameters[1])
+        named = Compression("szip", number, options)
+        return {"compression": named, "szip_coding": coding, "szip_pixels_per_block": parameters[1]}
+    if number == _BLOSC_ID and len(parameters) > 6 and not shuffled:
+        name = {code: name for name, code in _BLOSC.items()}.get(parameters[6])
+        if name is not None:
+            named = Compression(name, number, (0, 0, 0, 0, *parameters[4:7]))
+            return {"compression": named, "complevel": parameters[4], "blosc_shuffle": parameters[5]}
+    return None
 
 
 class Storage(NamedTuple):
@@ -111,7 +234,7 @@ def storage(
     options: DatasetOptions = {}
     growing = any(unlimited)
     text = dtype.kind == "O"
-    filters = [] if text or not shape else _filters(name, dtype, given)
+    filters = [] if text or not shape else _filters(name, dtype, given, asked=asked)
     if given.get("fletcher32") and shape and not text:
         filters.append(3)
     chunks = _chunks(name, shape, unlimited, given, encoding, asked=asked)
@@ -153,12 +276,17 @@ def _check(name: str, given: dict[str, Any], *, asked: bool) -> None:
         )
 
 
-def _filters(name: str, dtype: Dtype, given: Mapping[str, Any]) -> list[Any]:
+def _filters(name: str, dtype: Dtype, given: Mapping[str, Any], *, asked: bool) -> list[Any]:
     """Returns the filters but the checksum, as `create_dataset` takes them."""
+    given = _in_one_form(given)
     names = [short for short in ("zlib", "zstd", "bzip2", "szip") if given.get(short)]
-    compression = given.get("compression") or (names[-1] if names else None)
+    compression = given.get("compression")
+    if compression == "unknown" and not asked:
+        # h5netcdf's name of filters that h5py has none for.
+        compression = None
+    compression = compression or (names[-1] if names else None)
     if compression is None:
-        return []
+        return _stored_filters(name, given.get("hdf5_filters") or (), asked=asked)
     level = given.get("complevel", given.get("compression_opts"))
     if compression in ("zlib", "gzip"):
         found: list[Any] = [(1, _level(name, level, 9))]
@@ -168,6 +296,11 @@ def _filters(name: str, dtype: Dtype, given: Mapping[str, Any]) -> list[Any]:
         found = [(307, max(1, _level(name, level, 9)))]
     elif compression == "lzf":
         found = ["lzf"]
+    elif compression == "szip":
+        coding = given.get("szip_coding") or "nn"
+        if coding not in _SZIP_MASKS:
+            raise ValueError(f"variable {name!r}: szip_coding must be 'nn' or 'ec', not {coding!r}")
+        return [(_SZIP, _SZIP_MASKS[coding], int(given.get("szip_pixels_per_block") or _SZIP_PIXELS))]
     elif compression in _BLOSC:
         shuffle = int(given.get("blosc_shuffle", 1))
         return [(32001, 0, 0, 0, 0, _level(name, level, 9), shuffle, _BLOSC[compression])]
@@ -176,12 +309,45 @@ def _filters(name: str, dtype: Dtype, given: Mapping[str, Any]) -> list[Any]:
         found = [(compression, *(options if isinstance(options, tuple | list) else (options,)))]
     else:
         raise UnsupportedError(
-            f"variable {name!r}: cannot write with compression={compression!r}: expected zlib, zstd, bzip2, lzf, "
+            f"variable {name!r}: cannot write with compression={compression!r}: expected zlib, zstd, bzip2, szip, lzf, "
             f"{', '.join(sorted(_BLOSC))} or the number of a filter"
         )
     if given.get("shuffle", compression in ("zlib", "gzip")) and dtype.itemsize > 1:
         found.insert(0, 2)
     return found
+
+
+def _in_one_form(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns an encoding without the mappings in which netCDF4 describes szip and Blosc."""
+    found = dict(given)
+    szip, blosc = found.pop("szip", None), found.pop("blosc", None)
+    if isinstance(szip, Mapping):
+        found |= {"szip_coding": szip.get("coding"), "szip_pixels_per_block": szip.get("pixels_per_block")}
+    if szip:
+        found["szip"] = True
+    if isinstance(blosc, Mapping) and found.get("compression") is None:
+        found |= {"compression": blosc.get("compressor"), "blosc_shuffle": blosc.get("shuffle", 1)}
+    options = found.get("compression_opts")
+    if found.get("compression") == "szip" and isinstance(options, tuple | list) and len(options) == 2:
+        # h5py's form.
+        found |= {"szip_coding": options[0], "szip_pixels_per_block": options[1]}
+    return found
+
+
+def _stored_filters(name: str, pipeline: Collection[tuple[int, ...]], *, asked: bool) -> list[Any]:
+    """Returns the filters but the checksum that a variable had where it was read; none if one cannot be written."""
+    chosen = [tuple(stage) for stage in pipeline if stage[0] != _FLETCHER32]
+    written = {_GZIP, _SHUFFLE, _SZIP, _BZIP2, _BLOSC_ID, _ZSTD, *_UNNAMED}
+    foreign = sorted({number for number, *_ in chosen} - written)
+    if not foreign:
+        return chosen
+    if asked:
+        raise UnsupportedError(
+            f"variable {name!r}: cannot write with hdf5_filters: the filter {foreign[0]} is only read"
+        )
+    why = "it can be read, but not written; the variable is stored without compression"
+    warnings.warn(f"the filter {foreign[0]} of the variable {name!r} is left out: {why}", LeftOutWarning, stacklevel=2)
+    return []
 
 
 def _level(name: str, level: object, most: int) -> int:

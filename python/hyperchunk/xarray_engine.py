@@ -26,6 +26,7 @@ from hyperchunk.collection import Collection, open_collection
 from hyperchunk.dtypes import check_string_dtype
 from hyperchunk.exceptions import ReadError
 from hyperchunk.file import File, is_hdf5
+from hyperchunk.netcdf_encoding import encoded_filters
 from hyperchunk.typing import AttributeValue, OpenOptions, StorageOptions, Values
 
 if TYPE_CHECKING:
@@ -173,11 +174,7 @@ class HyperchunkStore(AbstractDataStore):
         if dataset.chunks:
             encoding["preferred_chunks"] = dict(zip(variable.dimensions, dataset.chunks, strict=True))
         encoding["fletcher32"] = dataset.fletcher32
-        encoding["shuffle"] = dataset.shuffle
-        encoding["zlib"] = dataset.compression == "gzip"
-        if encoding["zlib"]:
-            encoding["complevel"] = dataset.compression_opts
-        # Other filters have no name that all writers know: a writer would refuse the variable.
+        encoding |= encoded_filters(dataset)
         encoding["source"] = self.source
         encoding["original_shape"] = data.shape
         lazy = indexing.LazilyIndexedArray(data)

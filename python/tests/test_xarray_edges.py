@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import netCDF4
 import numpy as np
 import pytest
 import xarray as xr
+from hyperchunk import netcdf_encoding
 from hyperchunk.exceptions import LeftOutWarning
 from hyperchunk.xarray_engine import HyperchunkBackendEntrypoint as Engine
 
@@ -206,12 +208,119 @@ COMPRESSIONS = ["gzip", "szip", "lzf", None, 307, 32001, 32004, 32008, 32015]
 
 
 @pytest.mark.parametrize("name", COMPRESSIONS)
-@pytest.mark.parametrize("writer", ["netcdf4", "h5netcdf"])
+@pytest.mark.parametrize("writer", ["netcdf4", "h5netcdf", "hyperchunk"])
+@pytest.mark.filterwarnings("ignore:the compression:hyperchunk.exceptions.LeftOutWarning")
 def test_written_again_after_reading(tmp_path: Path, name: Any, writer: str) -> None:
+    """The compression stays, as far as the writer has a name for it."""
+    path, again = tmp_path / "a.nc", tmp_path / "b.nc"
+    values = np.repeat(np.arange(300, dtype="f4"), 100)
+    with hyperchunk.open(path, "w") as file:
+        file.create_dataset("y", data=values, chunks=(10000,), fletcher32=True, compression=name)
+        filters = file["y"].filter_ids
+    with xr.open_dataset(path, engine=Engine) as found:
+        if writer == "hyperchunk":
+            found.hyperchunk.to_netcdf(again)
+        else:
+            found.to_netcdf(again, engine=writer)
+    with xr.open_dataset(again, engine=Engine) as found:
+        assert (found.y.values == values).all()
+    written = hyperchunk.open(again)["y"].filter_ids
+    if writer == "hyperchunk":
+        assert written == filters
+    elif name in ("gzip", "szip", 307, 32001, 32015):
+        # h5py may lack a filter; gzip then replaces it.
+        assert set(written) == set(filters) or (writer == "h5netcdf" and 1 in written)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"compression": "zstd", "complevel": 5},
+        {"compression": "bzip2", "complevel": 7},
+        {"compression": "szip", "szip_coding": "ec", "szip_pixels_per_block": 16},
+        {"compression": "blosc_lz4", "complevel": 3, "blosc_shuffle": 2},
+        {"compression": "blosc_zstd", "complevel": 6, "blosc_shuffle": 1},
+    ],
+)
+@pytest.mark.parametrize("engine", ["netcdf4", Engine])
+def test_compressions_that_netcdf4_names_stay(tmp_path: Path, options: dict[str, Any], engine: Any) -> None:
+    path, again = tmp_path / "a.nc", tmp_path / "b.nc"
+    with netCDF4.Dataset(path, "w") as file:
+        file.createDimension("x", 1000)
+        file.createVariable("y", "f8", ("x",), shuffle=False, **options)[:] = np.arange(1000) // 10
+        expected = file["y"].filters()
+    with xr.open_dataset(path, engine=engine) as found:
+        moved = pickle.loads(pickle.dumps(found.load()))
+    moved.hyperchunk.to_netcdf(again)
+    with netCDF4.Dataset(again) as file:
+        assert file["y"].filters() == expected
+    if engine is Engine:
+        moved.to_netcdf(again, engine="netcdf4")
+        with netCDF4.Dataset(again) as file:
+            assert file["y"].filters() == expected
+
+
+def test_a_compression_that_h5py_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, again = tmp_path / "a.nc", tmp_path / "b.nc"
     with hyperchunk.open(path, "w") as file:
-        file.create_dataset("y", data=np.arange(300, dtype="f4"), chunks=(100,), fletcher32=True, compression=name)
-    with xr.open_dataset(path, engine=Engine) as found:
-        assert found.y.encoding.get("compression") is None
-        found.to_netcdf(again, engine=writer)
-    assert (xr.open_dataset(again, engine=Engine).y.values == np.arange(300)).all()
+        file.create_dataset("y", data=np.zeros(100000), chunks=(1000,), compression=32015)
+    found = xr.open_dataset(path, engine=Engine)
+    monkeypatch.setattr(netcdf_encoding, "_can_write", lambda number, options: False)
+    with pytest.warns(LeftOutWarning, match="'zstd' is left out"):
+        found.to_netcdf(again, engine="h5netcdf")
+    with h5py.File(again) as made:
+        assert made["y"].compression == "gzip"
+
+
+def test_a_filter_that_is_only_read(tmp_path: Path) -> None:
+    found = xr.Dataset({"y": ("x", np.zeros(10))})
+    found.y.encoding["hdf5_filters"] = ((32013, 1, 2),)
+    with pytest.warns(LeftOutWarning, match="32013"):
+        found.hyperchunk.to_netcdf(tmp_path / "a.nc")
+    with pytest.raises(hyperchunk.exceptions.UnsupportedError, match="32013"):
+        found.hyperchunk.to_netcdf(tmp_path / "b.nc", encoding={"y": {"hdf5_filters": ((32013, 1, 2),)}})
+
+
+@pytest.mark.parametrize("growing", [False, True])
+def test_a_variable_whose_scale_has_another_length(tmp_path: Path, growing: bool) -> None:
+    path = tmp_path / "a.nc"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", data=np.arange(3.0), maxshape=(None,) if growing else None)
+        file["x"].make_scale("x")
+        for name, length in {"v": 3, "w": 5, "short": 2}.items():
+            file[name] = np.arange(length)
+            file[name].dims[0].attach_scale(file["x"])
+            file[f"g/{name}"] = np.arange(length)
+            file[f"g/{name}"].dims[0].attach_scale(file["x"])
+    if growing:
+        assert xr.open_dataset(path, engine=Engine).w.dims == ("x",)
+        return
+    with pytest.warns(LeftOutWarning) as notes:
+        found = xr.open_dataset(path, engine=Engine)
+    assert [str(note.message)[:62] for note in notes] == [
+        "the dimension 'x' of /short is left out: its scale has 3 eleme",
+        "the dimension 'x' of /w is left out: its scale has 3 elements,",
+    ]
+    assert found.v.dims == ("x",)
+    assert {name: found[name].values.tolist() for name in ("v", "w", "short")} == {
+        "v": [0, 1, 2],
+        "w": [0, 1, 2, 3, 4],
+        "short": [0, 1],
+    }
+    with pytest.warns(LeftOutWarning) as notes:
+        tree = xr.open_datatree(path, engine=Engine)
+    assert len(notes) == 4
+    assert tree["g/w"].values.tolist() == [0, 1, 2, 3, 4]
+    assert tree["g/v"].dims == ("x",)
+
+
+def test_two_scales_of_an_axis(tmp_path: Path) -> None:
+    """The last one counts, as for netCDF4 and h5netcdf."""
+    path = tmp_path / "a.nc"
+    with h5py.File(path, "w") as file:
+        file["v"] = np.arange(3)
+        for name in ("a", "b"):
+            file[name] = np.arange(3.0)
+            file[name].make_scale(name)
+            file["v"].dims[0].attach_scale(file[name])
+    assert {xr.open_dataset(path, engine=engine).v.dims for engine in ("netcdf4", "h5netcdf", Engine)} == {("b",)}
