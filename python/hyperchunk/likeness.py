@@ -42,9 +42,9 @@ def filter_setting(number: int, parameters: list[int]) -> FilterSetting:
 
 
 def class_of_h5py(name: str, place: str = "h5py") -> Any:
-    """Returns a property for ``__class__``: the h5py class of that name (of the module `place`) if h5py is imported, so that
-    ``isinstance(found, h5py.Dataset)`` is true. ``type(found)``, and ``isinstance`` with our own classes, work as
-    usual.
+    """Returns a property for ``__class__``: the class of that name in h5py, or in its module `place`, if that is
+    imported, so that ``isinstance(found, h5py.Dataset)`` is true. ``type(found)``, and ``isinstance`` with our own
+    classes, work as usual.
     """
 
     def find(self: object) -> type:

@@ -28,7 +28,7 @@ from hyperchunk.file import File
 from hyperchunk.group import Group
 from hyperchunk.links import HardLink
 from hyperchunk.netcdf import HIDDEN, NOT_A_VARIABLE
-from hyperchunk.typing import Dtype, FileName, OpenOptions, Shape
+from hyperchunk.typing import Array, Dtype, FileName, OpenOptions, Shape
 
 #: An ``ObjectStoreRegistry`` of obspec_utils.
 _Registry = Any
@@ -152,7 +152,8 @@ def _is_bare_dimension(dataset: Dataset) -> bool:
 def _array(dataset: Dataset, entry: dict[str, Any], anonymous: list[int]) -> ManifestArray:
     """Returns a dataset as an array of Zarr, and adds the lengths of its dimensions that have no name."""
     told = entry["zarray"]
-    dtype = _dtype(told["dtype"])
+    # NumPy's datetimes are opaque bytes in HDF5.
+    dtype = np.dtype(dataset.dtype.str) if dataset.dtype.kind in "mM" else _dtype(told["dtype"])
     attributes = dict(entry["zattrs"])
     dimensions = _named(attributes.pop("_ARRAY_DIMENSIONS"), told["shape"], anonymous)
     if "_FillValue" in attributes:
@@ -165,12 +166,18 @@ def _array(dataset: Dataset, entry: dict[str, Any], anonymous: list[int]) -> Man
         shape=shape,
         data_type=dtype,
         chunk_shape=chunks,
-        fill_value=fill.flat[0].item() if fill.size else np.zeros((), dtype).item(),
+        fill_value=_scalar(fill if fill.size else np.zeros((), dtype), dtype),
         codecs=[zarr_codec_config_to_v3(codec) for codec in codecs],
         dimension_names=dimensions,
         attributes=attributes,
     )
     return ManifestArray(metadata=metadata, chunkmanifest=_manifest(entry["manifest"], shape, chunks))
+
+
+def _scalar(fill: Array, dtype: Dtype) -> Any:
+    """Returns a fill value as Zarr takes it."""
+    first = fill.reshape(-1)[0]
+    return np.asarray(first).astype(dtype)[()] if dtype.kind in "mMV" and dtype.names is None else first.item()
 
 
 def _named(told: list[str], shape: list[int], anonymous: list[int]) -> list[str]:

@@ -308,6 +308,28 @@ def test_virtualizarr_parser_equals_virtualizarrs_own(tmp_path: Path) -> None:
         xr.testing.assert_equal(found[1], ds.load())
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_virtualizarr_parser_of_numpys_datetimes(tmp_path: Path) -> None:
+    pytest.importorskip("virtualizarr")
+    import xarray as xr
+    from hyperchunk.virtualizarr import HyperchunkParser
+    from obspec_utils.registry import ObjectStoreRegistry
+    from obstore.store import LocalStore
+
+    times = {"ns": ["2020-01-01", "NaT"], "D": ["2020-01-01", "NaT"]}
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for unit, texts in times.items():
+            file[f"t{unit}"] = np.array(texts, f"M8[{unit}]").astype(h5py.opaque_dtype(f"M8[{unit}]"))
+        file["d"] = np.array([1, 2], "m8[s]").astype(h5py.opaque_dtype("m8[s]"))
+        file["opaque"] = np.array([b"ab", b"cd"], "V2")
+    store = HyperchunkParser()(f"file://{tmp_path}/a.h5", ObjectStoreRegistry({"file://": LocalStore()}))
+    found = xr.open_dataset(store, engine="zarr", consolidated=False, zarr_format=3).load()
+    for unit, texts in times.items():
+        assert np.array_equal(found[f"t{unit}"].values, np.array(texts, "M8[s]"), equal_nan=True)
+    assert found.d.values.tolist() == np.array([1, 2], "m8[s]").tolist()
+    assert found.opaque.values.tolist() == [b"ab", b"cd"]
+
+
 def test_virtualizarr_parser_names_what_is_left_out(tmp_path: Path) -> None:
     pytest.importorskip("virtualizarr")
     from hyperchunk.virtualizarr import HyperchunkParser

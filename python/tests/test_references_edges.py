@@ -68,3 +68,46 @@ def test_entries_of_manifests_are_in_the_order_of_virtualizarr(written: tuple[di
     entries = [entry for array in manifests.values() for entry in array["manifest"].values()]
     assert len(entries) > 20
     assert all(list(entry) == ["path", "offset", "length"] for entry in entries)
+
+
+def test_fill_value_beside_another_marker_of_missing_data(tmp_path: Path) -> None:
+    """Zarr's version 2 has one value for both: where both occur, the dataset is left out with a note."""
+    path = tmp_path / "k.h5"
+    with h5py.File(path, "w") as file:
+        for name, shape in {"whole": (4,), "holes": (8,), "same": (8,)}.items():
+            data = file.create_dataset(name, shape, "i4", chunks=(2,), fillvalue=5)
+            data.attrs["_FillValue"] = np.array([5 if name == "same" else 9], "i4")
+            data[:4] = [9, 1, 2, 3]
+        file.create_dataset("zeros", (8,), "i4", chunks=(2,))[:2] = [9, 1]
+        file["zeros"].attrs["_FillValue"] = np.int32(9)
+    told = hyperchunk.index(
+        path, kerchunk=tmp_path / "k.json", virtualizarr=tmp_path / "v.json", name=str(path), overwrite=True
+    )
+    refs = json.loads((tmp_path / "k.json").read_text())["refs"]
+    found = {key.split("/")[0]: json.loads(refs[key])["fill_value"] for key in refs if key.endswith(".zarray")}
+    assert found == {"whole": 9, "same": 5, "zeros": None}
+    notes = {left["path"]: left["why"] for left in told["not_in_references"]}
+    assert list(notes) == ["/holes"]
+    assert "never written are 5, and the attribute _FillValue is 9" in notes["/holes"]
+    manifests = json.loads((tmp_path / "v.json").read_text())
+    assert {name: array["zarray"]["fill_value"] for name, array in manifests.items()} == {
+        "whole": 5,
+        "holes": 5,
+        "same": 5,
+        "zeros": None,
+    }
+
+
+def test_datetimes_of_numpy(tmp_path: Path) -> None:
+    path = tmp_path / "k.h5"
+    times = np.array(["2020-01-01", "NaT", "2021-01-01"], "M8[D]")
+    with h5py.File(path, "w") as file:
+        for name in ("<M8[ns]", ">M8[s]", "<M8[D]", "<m8[s]"):
+            values = times.astype(name) if "M" in name else np.array([1, 2, 3], name)
+            file[name] = values.astype(h5py.opaque_dtype(values.dtype))
+        file["opaque"] = np.array([b"ab", b"cd"], "V2")
+    hyperchunk.index(path, kerchunk=tmp_path / "k.json", name=str(path), overwrite=True)
+    refs = json.loads((tmp_path / "k.json").read_text())["refs"]
+    found = {key.split("/")[0]: json.loads(refs[key])["dtype"] for key in refs if key.endswith(".zarray")}
+    assert found == {name: name for name in found if name != "opaque"} | {"opaque": "|V2"}
+    assert len(found) == 5

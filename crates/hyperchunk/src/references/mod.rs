@@ -107,7 +107,8 @@ impl Writer<'_> {
                 Ok(())
             }
             ObjectKind::Dataset => {
-                let array = object.dataset().and_then(|dataset| Ok((Array::new(&dataset)?, dataset)));
+                let array =
+                    object.dataset().and_then(|dataset| Ok((Array::new(&dataset, self.kind)?, dataset)));
                 match array {
                     Ok((array, dataset)) => self.array(&array, &dataset, name),
                     Err(error) if error.is_of_reading() => Err(error),

@@ -1,5 +1,6 @@
 //! Description of a dataset as a Zarr array, version 2.
 
+use super::Kind;
 use crate::npy::Element;
 use crate::{Dataset, Error, Result};
 use hyperchunk_format::model::{ByteOrder, Class, Dataspace, Datatype, FillWhen, Filter, Layout};
@@ -28,7 +29,7 @@ impl Array {
     ///
     /// # Errors
     /// Unsupported if Zarr cannot express it exactly; the errors of its chunks.
-    pub(super) fn new(dataset: &Dataset) -> Result<Self> {
+    pub(super) fn new(dataset: &Dataset, kind: Kind) -> Result<Self> {
         let element = Element::new(dataset.datatype())?;
         if element.datatype != *dataset.datatype() {
             return Err(Error::unsupported("Zarr has no such numbers, or no such layout of compounds"));
@@ -72,6 +73,14 @@ impl Array {
             _ => dataset.datatype(),
         };
         let shape: Vec<u64> = dims.iter().chain(element.shape()).copied().collect();
+        let count = dims.iter().zip(&chunk).map(|(dim, chunk)| dim.div_ceil((*chunk).max(1)));
+        let is_compact = matches!(dataset.layout(), Layout::Compact { .. });
+        let is_whole = is_compact || chunks.len() as u64 == count.fold(1, u64::saturating_mul);
+        let fill = match kind {
+            Kind::Kerchunk => fill(dataset, base_type, is_whole)?,
+            // Its readers take the marker from the attribute.
+            Kind::VirtualiZarr => unwritten(dataset, base_type)?,
+        };
         let metadata = json!({
             "zarr_format": 2,
             "shape": shape,
@@ -79,7 +88,7 @@ impl Array {
             "dtype": dtype(base_type)?,
             "compressor": null,
             "filters": if filters.is_empty() { Value::Null } else { Value::Array(filters) },
-            "fill_value": fill(dataset, base_type)?,
+            "fill_value": fill,
             "order": "C",
         });
         Ok(Self { metadata, rank: shape.len(), shape, inner: element.shape().len(), chunks })
@@ -183,9 +192,21 @@ fn complex(datatype: &Datatype) -> Result<Option<(&Datatype, String)>> {
     Ok(Some((half, name.to_owned())))
 }
 
+/// Returns the name of NumPy's datetimes and durations, which h5py stores as opaque bytes whose tag it is.
+fn datetime(datatype: &Datatype) -> Option<&str> {
+    let Class::Opaque { tag } = &datatype.class else { return None };
+    let name = std::str::from_utf8(tag.as_bytes()).ok()?.strip_prefix("NUMPY:")?;
+    let unit =
+        name.strip_prefix(['<', '>'])?.strip_prefix(['M', 'm'])?.strip_prefix("8[")?.strip_suffix(']')?;
+    (datatype.size == 8 && unit.bytes().all(|byte| byte.is_ascii_alphanumeric())).then_some(name)
+}
+
 /// Returns Zarr's name of a datatype.
 fn dtype(datatype: &Datatype) -> Result<Value> {
     if let Some((_, name)) = complex(datatype)? {
+        return Ok(json!(name));
+    }
+    if let Some(name) = datetime(datatype) {
         return Ok(json!(name));
     }
     let Class::Compound { members } = &datatype.class else {
@@ -208,8 +229,31 @@ fn dtype(datatype: &Datatype) -> Result<Value> {
     members.iter().map(member).collect::<Result<Vec<Value>>>().map(Value::Array)
 }
 
-/// Returns the value of elements that were never written.
-fn fill(dataset: &Dataset, datatype: &Datatype) -> Result<Value> {
+/// Returns the fill value for readers that take it for the marker of missing data, too: that of elements that were never
+/// written or, if there are none, the attribute `_FillValue`.
+///
+/// # Errors
+/// Unsupported if Zarr cannot say it, or needs it for another value: version 2 has one for both.
+fn fill(dataset: &Dataset, datatype: &Datatype, is_whole: bool) -> Result<Value> {
+    let value = unwritten(dataset, datatype)?;
+    let marker = dataset.object().attribute(b"_FillValue")?;
+    let marker = marker.and_then(|marker| number(&marker.datatype, &marker.data));
+    let is_same =
+        |marker: &Value| *marker == value || (marker.is_number() && marker.as_f64() == value.as_f64());
+    match marker {
+        Some(marker) if !value.is_null() && !is_same(&marker) => match is_whole {
+            true => Ok(marker),
+            false => Err(Error::unsupported(format!(
+                "elements that were never written are {value}, and the attribute _FillValue is {marker}, for both of which \
+                 Zarr has one fill value"
+            ))),
+        },
+        _ => Ok(value),
+    }
+}
+
+/// Returns the value of elements that were never written; null for zeros that the user did not ask for.
+fn unwritten(dataset: &Dataset, datatype: &Datatype) -> Result<Value> {
     let defined = matches!(&dataset.fill().value, FillWhen::User(bytes) if !bytes.is_empty());
     // Readers treat a fill value as a marker of missing data. If the user set none, none is given, and
     // Zarr reads zeros.
@@ -231,6 +275,10 @@ fn fill(dataset: &Dataset, datatype: &Datatype) -> Result<Value> {
     // Zarr reads zeros for null.
     if first.iter().all(|byte| *byte == 0) {
         return Ok(Value::Null);
+    }
+    if let (Some(name), Ok(count)) = (datetime(datatype), <[u8; 8]>::try_from(first)) {
+        let little = name.starts_with('<');
+        return Ok(json!(if little { i64::from_le_bytes(count) } else { i64::from_be_bytes(count) }));
     }
     match datatype.class {
         Class::String { .. } | Class::Opaque { .. } | Class::Compound { .. } => Ok(json!(base64(first))),
