@@ -142,13 +142,19 @@ pub fn encode_continuation(messages: &[Message], options: &HeaderOptions) -> Res
     Ok(bytes.into_vec())
 }
 
+/// Returns the empty message that a header of these messages needs, so that libhdf5 finds room in it for a
+/// continuation message; `None` if one of them is as large. The functions of this module encode it after the others.
+#[must_use]
+pub fn room(messages: &[Message]) -> Option<Message> {
+    let is_missing = messages.iter().all(|message| message.data.len() < CONTINUATION_BYTES);
+    let data = vec![0; CONTINUATION_BYTES];
+    is_missing.then_some(Message { kind: NIL, flags: 0, creation_order: None, data })
+}
+
 /// Encodes the messages with their prefixes.
 fn body(messages: &[Message], options: &HeaderOptions) -> Result<Vec<u8>> {
     let mut body = Bytes::new();
-    let room = messages.iter().all(|message| message.data.len() < CONTINUATION_BYTES);
-    let data = vec![0; CONTINUATION_BYTES];
-    let room = room.then_some(Message { kind: NIL, flags: 0, creation_order: None, data });
-    for message in messages.iter().chain(&room) {
+    for message in messages.iter().chain(&room(messages)) {
         let what = "bytes of one message";
         let size = fit::<u16, _>(message.data.len(), what).map_err(|error| error.within(STRUCTURE))?;
         body.u8(fit(message.kind, "as the type of a message")?).u16(size).u8(message.flags);

@@ -124,12 +124,15 @@ impl Writer {
                 .map_err(|error| self.0.named(error))?;
             *last = Some(changes);
         }
-        self.0.sink.settle().map_err(|error| {
+        let settled = self.0.sink.settle().map_err(|error| {
             self.0.named(error).followed_by(
                 "; the commit has happened all the same: it is in the journal beside the file, and is put into the file \
                  by the next flush, by close, or by whoever opens the file next",
             )
-        })
+        });
+        // The cache has bytes that the commit replaced: of a datatype that an object uses which is read later.
+        self.0.edit.iter().for_each(|edit| edit.base.forget_structure());
+        settled
     }
 
     /// Discards the file; uncommitted changes are lost. The writer is closed and its lock released even if
@@ -583,10 +586,7 @@ impl Inner {
         if let Some(comment) = comment {
             messages.push(plain(message::COMMENT, message::comment::encode(comment)?));
         }
-        // Each use of a committed datatype counts as a link to it.
-        let uses = node.pinned.and_then(|address| uses.get(&address)).copied().unwrap_or(0);
-        let links = i64::from(node.links).saturating_add(uses).clamp(0, u32::MAX.into());
-        let links = u32::try_from(links).unwrap_or(u32::MAX);
+        let links = node.stored_links(uses);
         if links != 1 {
             messages.push(plain(message::REFERENCE_COUNT, message::reference_count::encode(links)));
         }

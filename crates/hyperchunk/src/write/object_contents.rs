@@ -79,6 +79,7 @@ impl Writer {
     /// ```
     pub fn link(&self, group: NodeId, name: &[u8], target: NewLink) -> Result<()> {
         self.load_content(group)?;
+        self.load_for_change(group)?;
         if let NewLink::Hard(id) = target {
             self.load_for_change(id)?;
         }
@@ -112,8 +113,11 @@ impl Writer {
     /// # Ok::<(), hyperchunk::Error>(())
     /// ```
     pub fn unlink(&self, group: NodeId, name: &[u8]) -> Result<()> {
-        if let Some(NewLink::Hard(id)) = self.find(group, name)? {
-            self.load_for_change(id)?;
+        if let Some(target) = self.find(group, name)? {
+            self.load_for_change(group)?;
+            if let NewLink::Hard(id) = target {
+                self.load_for_change(id)?;
+            }
         }
         self.change(|tree, done| {
             let old = tree.group(group)?.links.get(name).cloned();
@@ -332,18 +336,23 @@ impl Writer {
     /// Stores an object's times of access, change, modification and creation: the time of this call.
     ///
     /// # Errors
-    /// Invalid if the file is closed, or the object is of another file.
+    /// Invalid if the file is closed, or the object is of another file; Unsupported if it has an address already
+    /// ([`Writer::address`]).
     pub fn track_times(&self, object: NodeId) -> Result<()> {
         self.load(object)?;
-        if self.0.tree().node(object)?.base.is_some() {
-            let message = "cannot track the times of the object: that is fixed when an object is made";
-            return Err(self.0.named(Error::unsupported(message)));
-        }
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         // HDF5 stores the seconds of object headers in 32 bits.
         let now = u32::try_from(now.as_secs()).unwrap_or(u32::MAX);
         self.change(|tree, _| {
-            let old = tree.node_mut(object)?.made.replace(now);
+            let node = tree.node_mut(object)?;
+            if node.base.is_some() || (node.pinned.is_some() && node.made.is_none()) {
+                // With the times, the header would not fit into its place.
+                return Err(Error::unsupported(
+                    "cannot track the times of the object: that is fixed when an object is made; call this before its \
+                     address is used, by a reference for example",
+                ));
+            }
+            let old = node.made.replace(now);
             Ok(((), on_node(object, move |node| node.made = old)))
         })
     }

@@ -7,7 +7,7 @@ use hyperchunk_format::encode::LibVersion;
 use hyperchunk_format::model::{
     Attribute, CharacterSet, Dataspace, Datatype, FillValue, Link, LinkTarget, Name, ObjectKind, Pipeline,
 };
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
@@ -200,6 +200,33 @@ impl Node {
     }
 }
 
+impl Node {
+    /// Returns the address of the committed datatype of its elements.
+    fn dataset_type(&self) -> Option<u64> {
+        match &self.kind {
+            NodeKind::Dataset(dataset) => dataset.committed,
+            _ => None,
+        }
+    }
+
+    /// Returns the addresses of the committed datatypes of its attributes.
+    fn attribute_types(&self) -> impl Iterator<Item = u64> + '_ {
+        self.attributes.values().filter_map(|attribute| attribute.committed)
+    }
+
+    pub(super) fn used_types(&self) -> impl Iterator<Item = u64> + '_ {
+        self.attribute_types().chain(self.dataset_type())
+    }
+
+    /// Returns the number of links that its header has: each use of a committed datatype, which [`Tree::uses`] counts,
+    /// is a link to it.
+    pub(super) fn stored_links(&self, uses: &HashMap<u64, i64>) -> u32 {
+        let uses = self.pinned.and_then(|address| uses.get(&address)).copied().unwrap_or(0);
+        let links = i64::from(self.links).saturating_add(uses).clamp(0, u32::MAX.into());
+        u32::try_from(links).unwrap_or(u32::MAX)
+    }
+}
+
 impl Tree {
     pub(super) fn new(track_order: bool) -> Self {
         let mut root = Node::new(NodeKind::Group(GroupNode::default()), track_order);
@@ -372,23 +399,15 @@ impl Tree {
         let mut uses: HashMap<u64, i64> = HashMap::new();
         let mut count = |address: u64, change: i64| *uses.entry(address).or_default() += change;
         for node in order.iter().filter_map(|id| self.nodes.get(id.0)) {
-            let dataset = match &node.kind {
-                NodeKind::Dataset(dataset) => dataset.committed,
-                _ => None,
-            };
-            let attributes = || node.attributes.values().filter_map(|attribute| attribute.committed);
             match &node.base {
                 None if node.removed || node.links == 0 => {}
-                None => attributes().chain(dataset).for_each(|address| count(address, 1)),
+                None => node.used_types().for_each(|address| count(address, 1)),
                 Some(base) if node.removed => {
-                    base.attribute_types
-                        .iter()
-                        .copied()
-                        .chain(dataset)
-                        .for_each(|address| count(address, -1));
+                    let types = base.attribute_types.iter().copied().chain(node.dataset_type());
+                    types.for_each(|address| count(address, -1));
                 }
                 Some(base) => {
-                    attributes().for_each(|address| count(address, 1));
+                    node.attribute_types().for_each(|address| count(address, 1));
                     base.attribute_types.iter().for_each(|address| count(*address, -1));
                 }
             }
@@ -410,7 +429,8 @@ impl Tree {
         "/".to_owned()
     }
 
-    /// Returns all objects that are reachable by hard links from the root, level by level.
+    /// Returns all objects that are reachable by hard links from the root, level by level; then the committed datatypes
+    /// that these use, and that no link leads to any more.
     pub(super) fn reachable(&self) -> Vec<NodeId> {
         let mut seen = vec![false; self.nodes.len()];
         let mut order = vec![NodeId::ROOT];
@@ -427,6 +447,14 @@ impl Tree {
             at = (at + 1..order.len())
                 .find(|at| matches!(self.nodes[order[*at].0].kind, NodeKind::Group(_)))
                 .unwrap_or(order.len());
+        }
+        let types = order.iter().flat_map(|id| self.nodes[id.0].used_types());
+        let types: BTreeSet<u64> = types.collect();
+        if !types.is_empty() {
+            let is_used = |node: &Node| node.pinned.is_some_and(|address| types.contains(&address));
+            let nodes = self.nodes.iter().enumerate();
+            let unlinked = nodes.filter(|(number, node)| !seen[*number] && is_used(node));
+            order.extend(unlinked.map(|(number, _)| NodeId(number)));
         }
         order
     }

@@ -424,6 +424,9 @@ impl Writer {
         then: impl FnOnce(NodeId),
     ) -> Result<NodeId> {
         self.load_content(parent)?;
+        if !name.is_empty() {
+            self.load_for_change(parent)?;
+        }
         self.change(|tree, done| {
             if !name.is_empty() {
                 tree.check_new_name(parent, name)?;
@@ -473,14 +476,23 @@ impl Writer {
     /// Sets whether the creation order of the root group's links and attributes is tracked.
     ///
     /// # Errors
-    /// Invalid if the file is closed.
+    /// Invalid if the file is closed; Unsupported for an edited file, and to track it once the root group has an address
+    /// ([`Writer::address`]).
     pub fn track_root_order(&self, track: bool) -> Result<()> {
         if self.0.edit.is_some() {
             let message = "cannot change whether order is tracked: that is fixed when a file is made";
             return Err(self.0.named(Error::unsupported(message)));
         }
         self.change(|tree, done| {
-            let old = std::mem::replace(&mut tree.node_mut(NodeId::ROOT)?.track_order, track);
+            let root = tree.node_mut(NodeId::ROOT)?;
+            if root.pinned.is_some() && track && !root.track_order {
+                // Its header would not fit into its place.
+                return Err(Error::unsupported(
+                    "cannot track the order of the root group: its address is used, by a reference for example; call \
+                     this before",
+                ));
+            }
+            let old = std::mem::replace(&mut root.track_order, track);
             done.push(Entry::RootOrder(track));
             Ok(((), on_node(NodeId::ROOT, move |node| node.track_order = old)))
         })

@@ -28,50 +28,56 @@ impl Writer {
         }
         loop {
             let removed = removed(&self.0.tree());
-            let Some(id) = removed.into_iter().next() else { return Ok(all) };
-            let read = self.load_content(id).and_then(|()| self.load_attributes(id));
-            let (mut children, mut types) = (Vec::new(), Vec::new());
-            if read.is_ok() {
-                let tree = self.0.tree();
-                let node = tree.node(id)?;
-                match &node.kind {
-                    NodeKind::Group(group) => {
-                        for link in group.links.values() {
-                            if let NewLink::Hard(child) = link.target {
-                                children.push(child);
-                            }
-                        }
-                    }
-                    NodeKind::Dataset(dataset) => types.extend(dataset.committed),
-                    _ => {}
-                }
-                types.extend(node.attributes.values().filter_map(|attribute| attribute.committed));
-                types.extend(node.base.iter().flat_map(|base| base.attribute_types.iter().copied()));
+            if removed.is_empty() {
+                return Ok(all);
             }
-            children.retain(|child| self.load_for_change(*child).is_ok());
-            for address in types {
-                // A type that cannot be read keeps its count.
-                drop(self.load_datatypes([address]));
+            for id in removed {
+                all.push((id, self.remove_object(id)?));
             }
-            let mut tree = self.0.tree_mut();
-            for child in &children {
-                let child = tree.node_mut(*child)?;
-                child.links = child.links.saturating_sub(1);
-                child.dirty = true;
-            }
-            let node = tree.node_mut(id)?;
-            (node.removed, node.dirty) = (true, false);
-            all.push((id, children));
         }
+    }
+
+    /// Marks an object as removed. Returns the objects in it, which lost a link.
+    fn remove_object(&self, id: NodeId) -> Result<Vec<NodeId>> {
+        let read = self.load_content(id).and_then(|()| self.load_attributes(id));
+        let (mut children, mut types) = (Vec::new(), Vec::new());
+        if read.is_ok() {
+            let tree = self.0.tree();
+            let node = tree.node(id)?;
+            if let NodeKind::Group(group) = &node.kind {
+                for link in group.links.values() {
+                    if let NewLink::Hard(child) = link.target {
+                        children.push(child);
+                    }
+                }
+            }
+            types.extend(node.used_types());
+            types.extend(node.base.iter().flat_map(|base| base.attribute_types.iter().copied()));
+        }
+        children.retain(|child| self.load_for_change(*child).is_ok());
+        for address in types {
+            // A type that cannot be read keeps its count.
+            drop(self.load_datatypes([address]));
+        }
+        let mut tree = self.0.tree_mut();
+        for child in &children {
+            let child = tree.node_mut(*child)?;
+            child.links = child.links.saturating_sub(1);
+            child.dirty = true;
+        }
+        let node = tree.node_mut(id)?;
+        (node.removed, node.dirty) = (true, false);
+        Ok(children)
     }
 }
 
-/// Returns the objects that the file has, and that no link leads to any more.
+/// Returns the objects that the file has, and that no link leads to any more; a datatype is kept by its uses, too.
 fn removed(tree: &Tree) -> Vec<NodeId> {
+    let uses = tree.uses(&tree.all());
     let all = tree.nodes.iter().enumerate();
     let gone = all.filter(|(number, node)| {
         let is_stored = node.base.is_some() || !node.blocks.is_empty();
-        *number > 0 && is_stored && node.links == 0 && !node.removed
+        *number > 0 && is_stored && node.stored_links(&uses) == 0 && !node.removed
     });
     gone.map(|(number, _)| NodeId(number)).collect()
 }
@@ -80,6 +86,7 @@ impl Inner {
     /// Returns the objects that a commit encodes, and marks them as unchanged; [`Inner::mark_changed`] undoes that.
     pub(in super::super) fn take_changed(&self) -> Vec<NodeId> {
         let mut tree = self.tree_mut();
+        let uses = tree.uses(&tree.all());
         let mut changed = Vec::new();
         for (number, node) in tree.nodes.iter_mut().enumerate() {
             if let NodeKind::Dataset(dataset) = &node.kind
@@ -89,7 +96,7 @@ impl Inner {
                 base.into_iter().for_each(|base| base.replaced.content = true);
                 node.dirty = true;
             }
-            if node.dirty && node.links > 0 {
+            if node.dirty && node.stored_links(&uses) > 0 {
                 node.dirty = false;
                 changed.push(NodeId(number));
             }

@@ -10,7 +10,7 @@ use super::{BaseObject, Edit};
 use crate::{Dataset, Error, Object, Result};
 use hyperchunk_format::encode::LibVersion;
 use hyperchunk_format::encode::object_header;
-use hyperchunk_format::model::{Layout, LinkTarget, ObjectKind};
+use hyperchunk_format::model::{Layout, LinkTarget, ObjectHeader, ObjectKind};
 use hyperchunk_format::parse::extents::{self, Extent};
 use std::sync::{Arc, PoisonError};
 
@@ -207,20 +207,25 @@ fn check_editable(node: &Node) -> Result<()> {
         return Err(deleted());
     }
     let Some(base) = &node.base else { return Ok(()) };
-    let needed = object_header::pinned_size(&base.options());
-    if base.header.first_block_bytes < needed {
-        return Err(Error::unsupported(format!(
-            "cannot change the object: expected a header with a first block of {needed} bytes, got {}; \
-                 `hyperchunk pack` makes a file that can be edited",
-            base.header.first_block_bytes
-        )));
-    }
+    check_first_block(&base.header, object_header::pinned_size(&base.options()))?;
     if base.header.messages.iter().any(|raw| raw.flags & FAIL_TO_WRITE != 0 && !known(raw.kind)) {
         return Err(Error::unsupported(
             "cannot change the object: its header has a message that only programs that know it may write",
         ));
     }
     Ok(())
+}
+
+/// Refuses to replace a header by one of `needed` bytes that does not fit into its first block.
+pub(super) fn check_first_block(header: &ObjectHeader, needed: u64) -> Result<()> {
+    if header.first_block_bytes >= needed {
+        return Ok(());
+    }
+    Err(Error::unsupported(format!(
+        "cannot change the object: expected a header with a first block of {needed} bytes, got {}; \
+             `hyperchunk pack` makes a file that can be edited",
+        header.first_block_bytes
+    )))
 }
 
 /// Flag of a message that forbids changes by programs that do not know it.

@@ -9,6 +9,8 @@ mod base;
 mod collections;
 mod commit;
 mod guard;
+#[cfg(test)]
+mod header_tests;
 mod journal_file;
 mod load;
 mod managers;
@@ -20,6 +22,7 @@ mod structures;
 mod tests;
 mod transaction;
 mod waiting;
+mod written_headers;
 
 pub(super) use base::{BaseObject, Replaced};
 pub(crate) use journal_file::{settle, settle_to_read};

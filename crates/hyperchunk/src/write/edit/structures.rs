@@ -4,8 +4,9 @@
 use super::super::auxiliary::{Auxiliary, Part};
 use super::super::commit::{FrozenDataset, freeze, header_options, plain};
 use super::super::space::Use;
-use super::super::tree::{NodeId, Tree};
+use super::super::tree::{Node, NodeId, Tree};
 use super::super::writer::Inner;
+use super::load::check_first_block;
 use super::own_space::OwnSpace;
 use crate::{Error, Result};
 use hyperchunk_format::encode::message;
@@ -30,6 +31,9 @@ pub(in super::super) struct Encoded {
     pub(super) extents: Vec<Extent>,
     /// Extents of the last commit that it does not use any more.
     pub(super) unused: Vec<Extent>,
+    /// Number of its messages, as readers count them, and of links to it.
+    pub(super) messages: usize,
+    pub(super) links: u32,
 }
 
 impl Inner {
@@ -65,6 +69,7 @@ impl Inner {
                 self.write_changed(*address, bytes)?;
             }
         }
+        self.check_written(&structure, &encoded)?;
         if let Some((address, extension)) = self.edit.as_ref().and_then(|edit| edit.without_managers.as_ref())
         {
             self.write_changed(*address, extension)?;
@@ -115,6 +120,10 @@ impl Inner {
         let mut messages = self.messages(node, (id, None), frozen, &mut beside, addresses, uses)?;
         let Auxiliary::Placed { mut parts, .. } = beside else { return Err(Error::invalid("joined parts")) };
         let options = header_options(node);
+        let is_read = |kind: u16| !matches!(kind, message::NULL | message::REFERENCE_COUNT);
+        let count = messages.iter().filter(|message| is_read(message.kind)).count();
+        // Before padding, which would take its place, and be shorter.
+        messages.extend(object_header::room(&messages));
         let length = object_header::encode_continuation(&messages, &options)?.len() as u64;
         let least = padding_header_bytes(&options);
         let (address, size) = own.take_padded(length, least).unwrap_or_else(|| {
@@ -127,7 +136,9 @@ impl Inner {
         let extents = parts.iter().map(|(start, bytes)| (*start, bytes.len() as u64)).collect();
         unused.extend(own.into_unused());
         let header = (header, object_header::encode_pinned(address, size, &options)?);
-        Ok(Encoded { id, parts, header, extents, unused })
+        check_room(node, &header.1)?;
+        let links = node.stored_links(uses);
+        Ok(Encoded { id, parts, header, extents, unused, messages: count, links })
     }
 
     /// Writes the bytes that differ from those at an address.
@@ -139,6 +150,12 @@ impl Inner {
         }
         differences(&old, bytes, |start, part| self.sink.write_at(address + start as u64, part))
     }
+}
+
+/// Refuses to write a header past the end of the one that an object had before the edit.
+fn check_room(node: &Node, header: &[u8]) -> Result<()> {
+    let needed = header.len() as u64;
+    node.base.as_ref().map_or(Ok(()), |base| check_first_block(&base.header, needed))
 }
 
 /// Returns the size of a padding message without its body, in bytes.
