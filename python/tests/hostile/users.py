@@ -751,7 +751,45 @@ def an_input_that_somebody_else_exchanges() -> None:
     expect(done, f"{one} {one}")
 
 
+SPILL = """
+import hyperchunk, os, sys
+try:
+    pool = hyperchunk.pool.open("hostile", quota=1 << 17, spill=sys.argv[1])
+    print("planted" in pool, [entry.name for entry in pool.list()])
+    for number in range(3):
+        pool.put(f"o{number}", bytes(50_000))
+    print(len(pool), os.listdir(sys.argv[1]) != [], end=" ")
+    hyperchunk.pool.remove("hostile")
+except hyperchunk.HyperchunkError as error:
+    print("refused" if "cannot write to" in str(error) or "symbolic link" in str(error) else error)
+"""
+
+
+def spilled_objects_in_a_folder_of_somebody_else() -> None:
+    """A pool spills to no folder that a stranger made, may write to or leads to; its files are its owner's alone."""
+    for permissions, user in ((0o1777, 0), (0o777, OWNER), (0o755, STRANGER)):
+        folder = SCRATCH / f"spill-{user}"
+        folder.mkdir()
+        os.mkfifo(folder / f"{b'planted'.hex()}.object")
+        os.chown(folder, user, user)
+        folder.chmod(permissions)
+        expect(run(OWNER, SPILL, str(folder)), "refused")
+    secret = Path(f"/tmp/h{OWNER}/folder")
+    secret.mkdir()
+    os.chown(secret, OWNER, OWNER)
+    plant(SCRATCH / "link", secret)
+    expect(run(OWNER, SPILL, str(SCRATCH / "link" / "spill")), "refused")
+    if list(secret.iterdir()):
+        raise NotKeptError("a folder was made through a link of somebody else")
+    made = SCRATCH / "made"
+    expect(run(OWNER, SPILL, str(made)), "False []\n3 True")
+    modes = {path.stat().st_mode & 0o777 for path in made.iterdir()}
+    if made.stat().st_mode & 0o777 != 0o700 or modes != {0o600}:
+        raise NotKeptError(f"others may read what was spilled: {made.stat()}, {modes}")
+
+
 SCENARIOS: list[Callable[[], None]] = [
+    spilled_objects_in_a_folder_of_somebody_else,
     an_index_of_somebody_else,
     statistics_of_somebody_else,
     a_cache_of_somebody_else,

@@ -19,17 +19,20 @@
 //! wait for them.
 //!
 //! Users of a pool are trusted as far as the user's account: only its owner can access folder and
-//! files. Nevertheless, values of an index are checked before use.
+//! files. Nevertheless, values of an index are checked before use. The folder of spilled objects is the
+//! owner's, too, and others cannot write to it.
 
 mod index;
 mod memory;
 mod object;
 mod segment;
+mod spill;
 
 pub use object::{PoolObject, PoolWriter};
 
 use hyperchunk::{Error, ErrorKind, Result};
 use index::{Index, State};
+use spill::SpillFolder;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -55,7 +58,8 @@ pub struct PoolOptions {
     /// Maximum total size of its segments in bytes; by default half of the memory.
     pub quota: Option<u64>,
     /// Folder for the least recently used objects when the quota is reached; without it, reaching
-    /// the quota is an error.
+    /// the quota is an error. It is made if it does not exist. An existing one must be the user's, and
+    /// others must not be able to write to it.
     pub spill: Option<PathBuf>,
 }
 
@@ -157,13 +161,14 @@ impl Pool {
     /// Creates a pool.
     ///
     /// # Errors
-    /// Invalid for an invalid name; Io, also if a pool of that name exists.
+    /// Invalid for an invalid name, or a folder for spilled objects that is another user's or that others can
+    /// write to; Io, also if a pool of that name exists.
     pub fn create(name: &str, options: &PoolOptions) -> Result<Self> {
         let folder = pool_folder(name)?;
         let spill = match &options.spill {
             Some(spill) => {
                 let spill = std::path::absolute(spill).map_err(|error| failed("find", spill, &error))?;
-                fs::create_dir_all(&spill).map_err(|error| failed("make", &spill, &error))?;
+                SpillFolder::make(&spill)?;
                 Some(spill)
             }
             None => None,
@@ -287,12 +292,8 @@ impl Pool {
         let names = self.lock_names()?;
         let mut found = false;
         // The file first: an object that is in memory, too, is then deleted as a whole.
-        if let Some(file) = self.spilled(name) {
-            match fs::remove_file(&file) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(failed("delete", &file, &error)),
-                Ok(()) => found = true,
-            }
+        if let Some(folder) = self.spill_folder()? {
+            found = folder.delete(name)?;
         }
         let deleted = self.0.index.sealed(name);
         for (number, word) in &deleted {
@@ -364,35 +365,8 @@ impl Pool {
         memory::Lock::wait(file).map(Some).map_err(named)
     }
 
-    /// Returns the file that an object is spilled to, if there is a folder for that.
-    fn spilled(&self, name: &str) -> Option<PathBuf> {
-        let digits: String = name.bytes().map(|byte| format!("{byte:02x}")).collect();
-        // File names have at most 255 bytes.
-        let digits = match digits.len() {
-            0..=200 => digits,
-            _ => {
-                let hash = twox_hash::XxHash3_128::oneshot(name.as_bytes());
-                format!("{}-{hash:032x}", &digits[..160])
-            }
-        };
-        self.0.spill.as_ref().map(|folder| folder.join(format!("{digits}.object")))
-    }
-
     fn all_spilled(&self) -> Result<Vec<(String, u64)>> {
-        let Some(folder) = &self.0.spill else { return Ok(Vec::new()) };
-        let mut all = Vec::new();
-        for entry in fs::read_dir(folder).map_err(|error| failed("read", folder, &error))?.flatten() {
-            let path = entry.path();
-            if path.extension().is_none_or(|kind| kind != "object") {
-                continue;
-            }
-            if let Ok(mut file) = File::open(&path)
-                && let Ok(Some(found)) = object::read_head(&mut file)
-            {
-                all.push(found);
-            }
-        }
-        Ok(all)
+        self.0.spill.as_deref().map_or(Ok(Vec::new()), |path| SpillFolder::open(path)?.list())
     }
 
     /// Returns the next value of the logical clock that orders uses of objects.

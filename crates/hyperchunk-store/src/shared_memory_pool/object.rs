@@ -3,8 +3,8 @@
 use super::index::{State, Word};
 use super::memory::{Lock, Mapping};
 use super::segment::{OwnedSegment, patiently, reclaim, segment_path, take};
+use super::spill::SpillFolder;
 use super::{MAX_NAME_BYTES, Pool, failed};
-use hyperchunk::output::Output;
 use hyperchunk::{Error, ErrorKind, Result};
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -108,7 +108,7 @@ impl PoolWriter {
         };
         let _names = self.pool.lock_names()?;
         if !index.sealed(&self.name).is_empty()
-            || self.pool.spilled(&self.name).is_some_and(|file| file.exists())
+            || self.pool.spill_folder()?.is_some_and(|folder| folder.has(&self.name))
         {
             return Err(exists());
         }
@@ -214,14 +214,11 @@ impl PoolObject {
         Ok(Attempt::Mapped(Self(Arc::new(object))))
     }
 
-    /// Maps a spilled object.
+    /// Maps a spilled object. Only a process of the owner can shorten its file meanwhile.
     fn map_spilled(pool: &Pool, name: &str) -> Result<Option<Self>> {
-        let Some(path) = pool.spilled(name) else { return Ok(None) };
+        let Some(folder) = pool.spill_folder()? else { return Ok(None) };
+        let Some((mut file, path)) = folder.open_object(name)? else { return Ok(None) };
         let named = |error: io::Error| failed("read", &path, &error);
-        let mut file = match File::open(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            file => file.map_err(named)?,
-        };
         let corrupt = || Error::corrupt("a spilled object that is none, or not whole").file(path.display());
         let (found, length) = read_head(&mut file).map_err(named)?.ok_or_else(corrupt)?;
         if found != name {
@@ -265,9 +262,9 @@ pub(super) fn read_head(file: &mut File) -> io::Result<Option<(String, u64)>> {
 pub(super) fn spill(pool: &Pool, number: usize, word: Word) -> Result<bool> {
     let index = &pool.0.index;
     let Some((name, length)) = index.entry(number) else { return Ok(false) };
-    let Some(path) = pool.spilled(&name) else { return Err(Error::invalid("no folder to spill to")) };
+    let Some(folder) = &pool.0.spill else { return Err(Error::invalid("no folder to spill to")) };
     let segment = segment_path(pool, number);
-    let mut to = Output::create(&path, true)?;
+    let mut to = SpillFolder::open(folder)?.create(&name)?;
     let written = (|| {
         let mut from = File::open(&segment)?;
         let mut head = [0; HEAD_BYTES];
@@ -275,14 +272,14 @@ pub(super) fn spill(pool: &Pool, number: usize, word: Word) -> Result<bool> {
         head[8..16].copy_from_slice(&length.to_le_bytes());
         head[16..24].copy_from_slice(&(name.len() as u64).to_le_bytes());
         head[24..24 + name.len()].copy_from_slice(name.as_bytes());
-        to.write_all(&head)?;
-        let copied = io::copy(&mut (&mut from).take(length), &mut to)?;
+        to.file.write_all(&head)?;
+        let copied = io::copy(&mut (&mut from).take(length), &mut to.file)?;
         if copied != length {
             return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
         }
         Ok(())
     })();
-    written.map_err(|error| failed("spill to", &path, &error))?;
+    written.map_err(|error| failed("spill to", &to.path(), &error))?;
     let _names = pool.lock_names()?;
     if index.word(number).1 != word {
         return Ok(false);

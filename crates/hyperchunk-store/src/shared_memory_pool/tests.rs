@@ -113,7 +113,7 @@ fn the_quota_is_an_error_or_the_oldest_objects_go_to_files() {
     assert!(own.0.delete("0").unwrap() && own.0.get("0").is_err());
     drop(held);
     // An incomplete spilled object does not count.
-    let file = own.0.spilled("1").unwrap();
+    let file = folder.join(spill::file_name("1"));
     let bytes = fs::read(&file).unwrap();
     for cut in [0, 100, 4096, bytes.len() - 1] {
         fs::write(&file, &bytes[..cut]).unwrap();
@@ -416,4 +416,52 @@ fn a_segment_that_was_cut_off_is_an_error() {
     own.0.delete("a").unwrap();
     own.0.put("b", &[2; 60_000]).unwrap();
     assert_eq!(&*own.0.get("b").unwrap(), &[2; 60_000]);
+}
+
+#[test]
+fn spilled_objects_are_the_owners_alone() {
+    let base = std::env::temp_dir().join(format!("hyperchunk-pool-own-{}", std::process::id()));
+    let folder = base.join("a/b");
+    let options = PoolOptions { quota: Some(1 << 17), spill: Some(folder.clone()) };
+    let own = TestPool::new(&options);
+    let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+    assert_eq!((mode(&folder), mode(&base)), (0o700, 0o700));
+    for number in 0..3 {
+        own.0.put(&number.to_string(), &[number; 50_000]).unwrap();
+    }
+    let file = folder.join(spill::file_name("0"));
+    assert_eq!(mode(&file), 0o600);
+    assert_eq!(&*own.0.get("0").unwrap(), &[0; 50_000]);
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), own.0.stats().unwrap().spilled, "no rests");
+    // What is no file of the owner's alone does not count, and nothing waits for a pipe.
+    let others = folder.join(spill::file_name("other"));
+    let unfit = |name: &str| {
+        assert!(!own.0.list().unwrap().iter().any(|entry| entry.name == name));
+        let error = own.0.get(name).unwrap_err();
+        assert!(error.to_string().contains("expected a regular file of yours"), "{error}");
+    };
+    fs::write(&others, "x").unwrap();
+    fs::set_permissions(&others, fs::Permissions::from_mode(0o666)).unwrap();
+    unfit("other");
+    fs::remove_file(&others).unwrap();
+    std::os::unix::fs::symlink(&file, &others).unwrap();
+    unfit("other");
+    fs::remove_file(&others).unwrap();
+    let path = std::ffi::CString::new(others.to_str().unwrap()).unwrap();
+    // SAFETY: a string that ends with NUL.
+    assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
+    unfit("other");
+    own.0.put("other", b"new").unwrap();
+    assert_eq!(&*own.0.get("other").unwrap(), b"new");
+    // A copy under another name is another object's.
+    fs::copy(&file, folder.join(spill::file_name("copy"))).unwrap();
+    assert!(own.0.get("copy").is_err());
+    assert_eq!(own.0.list().unwrap().iter().filter(|entry| entry.name == "0").count(), 1);
+    // A folder that others may write to.
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o770)).unwrap();
+    let error = own.0.get("0").unwrap_err().to_string();
+    assert!(error.contains("that others cannot write to") && error.contains("770"), "{error}");
+    assert_eq!(Pool::create("unused", &options).unwrap_err().kind(), ErrorKind::Invalid);
+    assert!(own.0.list().is_err() && own.0.put("1", b"").is_err() && own.0.delete("0").is_err());
+    fs::remove_dir_all(base).unwrap();
 }
