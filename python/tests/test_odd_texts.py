@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import h5py
@@ -146,6 +147,80 @@ print("alive")
         [sys.executable, "-c", program, path], capture_output=True, text=True, check=False, env=dict(os.environ)
     )
     assert done.stdout.splitlines()[-1:] == ["alive"], done
+
+
+def large(file: h5py.File, name: str, datatype: h5py.h5t.TypeID, dims: tuple[int, ...], *, chunked: bool) -> None:
+    """Makes a dataset without any data. If chunked, it is one chunk."""
+    create = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    create.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+    if chunked:
+        create.set_chunk(dims)
+        create.set_deflate(1)
+    create.set_alloc_time(h5py.h5d.ALLOC_TIME_INCR if chunked else h5py.h5d.ALLOC_TIME_LATE)
+    made = h5py.h5d.create(file.id, name.encode(), datatype, h5py.h5s.create_simple(dims), create)
+    if chunked:
+        made.write_direct_chunk((0,) * len(dims), zlib.compress(bytes(1000)))
+
+
+LARGE_USES = {
+    "analyze": "hyperchunk.analyze(path)",
+    "query": "hyperchunk.query(path, 'chunk', 'value > 1').read()",
+    "edit": """with hyperchunk.open(path, 'r+') as file:
+    file['text'][0] = b'x'""",
+    "edit a part of a chunk": """with hyperchunk.open(path, 'r+') as file:
+    file['chunk'][0] = 1""",
+    "digest": "hyperchunk._core.run_command(['hyperchunk', 'dump', '--digest', path])",
+    "restructure": "hyperchunk.restructure(path, '/chunk', order='column', output=path + '.new')",
+    "export": "hyperchunk._core.run_command(['hyperchunk', 'store', 'export', path, '--tree', path + '.tree'])",
+}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit the address space")
+@pytest.mark.parametrize("use", LARGE_USES)
+def test_uses_of_sizes_beyond_memory_are_errors(tmp_path: Path, use: str) -> None:
+    """A chunk, or an element, that memory has no room for, in a file of a few kilobytes."""
+    path = tmp_path / "s.h5"
+    with h5py.File(path, "w", libver="latest") as file:
+        text = h5py.h5t.C_S1.copy()
+        text.set_size(2**31 - 8)
+        large(file, "text", text, (3,), chunked=False)
+        large(file, "chunk", h5py.h5t.IEEE_F64LE, (2**29 - 1,), chunked=True)
+    program = f"""
+import resource, sys, hyperchunk
+resource.setrlimit(resource.RLIMIT_AS, (3_000_000_000, 3_000_000_000))
+path = sys.argv[1]
+try:
+    exec({LARGE_USES[use]!r})
+except Exception as error:
+    print(type(error).__name__, error)
+print("alive")
+"""
+    done = subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines()[-1:] == ["alive"], done
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit the address space")
+def test_values_beyond_memory_in_a_tree_are_errors(tmp_path: Path) -> None:
+    path, tree, size = tmp_path / "a.h5", tmp_path / "tree", 2**30
+    with h5py.File(path, "w") as file:
+        file["scalar"] = np.bytes_(b"x" * 1000)
+        file["rows"] = np.ones((2, 1000), "u1")
+    subprocess.run([HYPERCHUNK, "store", "export", path, "--tree", tree], check=True, capture_output=True)
+    about = {name: (tree / f"{name}~.json").read_text() for name in ("scalar", "rows")}
+    scalar = about["scalar"].replace("13010000e8030000", "13010000" + size.to_bytes(4, "little").hex())
+    scalar = scalar.replace("|S1000", f"|S{size}").replace('"size": 1000', f'"size": {size}')
+    rows = about["rows"].replace("      1000\n", f"      {size // 2}\n")
+    for name, text in (("scalar", scalar), ("rows", rows)):
+        assert text != about[name]
+        (tree / f"{name}~.json").write_text(text)
+        os.truncate(tree / name, size)
+        command = [HYPERCHUNK, "store", "import", tree, tmp_path / "b.h5"]
+        limit = ["prlimit", "--as=700000000"] if name == "scalar" else ["prlimit", "--as=400000000"]
+        done = subprocess.run([*limit, *command], capture_output=True, text=True, check=False)
+        assert done.returncode == 1, done
+        assert "no memory for" in done.stderr, done
+        (tree / f"{name}~.json").write_text(about[name])
+        os.truncate(tree / name, 1000 if name == "scalar" else 2000)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes in the file system are POSIX's")

@@ -156,7 +156,7 @@ fn stream(
     for slab in split_into_slabs(dataset, axes, bytes) {
         let bytes = slab.count(dataset.dims())?.saturating_mul(element.datatype.size);
         let bytes = usize::try_from(bytes).map_err(|_| Error::limit("larger than the address space"))?;
-        buffer.resize(bytes, 0);
+        hyperchunk::room::resize(&mut buffer, bytes)?;
         dataset.read_as(&slab, &element.datatype, &mut buffer)?;
         out.write_all(&buffer)?;
         progress.add(buffer.len() as u64);

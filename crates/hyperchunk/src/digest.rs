@@ -8,7 +8,7 @@
 
 use crate::heap::Sequences;
 use crate::slabs::slabs;
-use crate::{Dataset, Error, File, Result};
+use crate::{Dataset, Error, File, Result, room};
 use hyperchunk_format::convert::{Conversion, memory_type};
 use hyperchunk_format::model::{
     Attribute, Class, Dataspace, Datatype, ObjectKind, Reference, ReferenceKind, StringPadding,
@@ -67,7 +67,7 @@ pub(crate) fn parts_following(dataset: &Dataset, parts: &[Selection], follow: &F
 fn read_part(dataset: &Dataset, part: &Selection, buffer: &mut Vec<u8>) -> Result<()> {
     let bytes = part.count(dataset.dims())?.checked_mul(dataset.datatype().size);
     let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
-    buffer.resize(bytes.ok_or_else(|| Error::limit("larger than the address space"))?, 0);
+    room::resize(buffer, bytes.ok_or_else(|| Error::limit("larger than the address space"))?)?;
     dataset.read(part, buffer)
 }
 
@@ -85,7 +85,7 @@ pub fn elements_following(dataset: &Dataset, follow: &Follow<'_>) -> Result<Vec<
     let (mut digests, mut buffer) = (Vec::new(), Vec::new());
     for slab in slabs(dataset, AT_ONCE) {
         let bytes = usize::try_from(slab.count(dataset.dims())? * dataset.datatype().size);
-        buffer.resize(bytes.map_err(|_| Error::limit("larger than the address space"))?, 0);
+        room::resize(&mut buffer, bytes.map_err(|_| Error::limit("larger than the address space"))?)?;
         dataset.read(&slab, &mut buffer)?;
         for element in buffer.chunks_exact(hasher.size.max(1)) {
             hasher.update(element).map_err(|error| dataset.name(error))?;
@@ -112,7 +112,7 @@ fn digest_dataset(dataset: &Dataset, follow: Option<&Follow<'_>>) -> Result<Dige
     for slab in slabs(dataset, AT_ONCE) {
         let count = slab.count(dataset.dims())?;
         let bytes = usize::try_from(count * dataset.datatype().size);
-        buffer.resize(bytes.map_err(|_| Error::limit("larger than the address space"))?, 0);
+        room::resize(&mut buffer, bytes.map_err(|_| Error::limit("larger than the address space"))?)?;
         dataset.read(&slab, &mut buffer)?;
         hasher.update(&buffer).map_err(|error| dataset.name(error))?;
     }
@@ -315,7 +315,7 @@ impl Form {
         match self {
             Self::Bytes => sums.update(element),
             Self::Value { conversion, size } => {
-                let mut converted = vec![0; *size];
+                let mut converted = room::zeros(*size)?;
                 conversion.run(element, &mut converted, 1)?;
                 sums.update(&converted);
             }

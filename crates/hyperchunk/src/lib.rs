@@ -70,7 +70,8 @@ mod prefetch;
 mod read;
 mod recent;
 pub mod references;
-mod room;
+#[doc(hidden)]
+pub mod room;
 pub mod salvage;
 pub mod slabs;
 pub mod storage;

@@ -4,7 +4,10 @@
 use crate::{Error, Result};
 
 /// Resizes a buffer; new bytes are zero.
-pub(crate) fn resize(buffer: &mut Vec<u8>, length: usize) -> Result<()> {
+///
+/// # Errors
+/// Limit if there is no memory.
+pub fn resize(buffer: &mut Vec<u8>, length: usize) -> Result<()> {
     let more = length.saturating_sub(buffer.len());
     buffer.try_reserve_exact(more).map_err(|_| Error::limit(format!("no memory for {length} bytes")))?;
     buffer.resize(length, 0);
@@ -12,9 +15,36 @@ pub(crate) fn resize(buffer: &mut Vec<u8>, length: usize) -> Result<()> {
 }
 
 /// Returns a buffer of zeros.
-pub(crate) fn zeros(length: usize) -> Result<Vec<u8>> {
+///
+/// # Errors
+/// As [`resize`].
+pub fn zeros(length: usize) -> Result<Vec<u8>> {
     let mut buffer = Vec::new();
     resize(&mut buffer, length)?;
+    Ok(buffer)
+}
+
+/// Returns `count` copies of a value.
+///
+/// # Errors
+/// As [`resize`].
+pub fn filled<T: Copy>(value: T, count: usize) -> Result<Vec<T>> {
+    let mut buffer = Vec::new();
+    let reserved = buffer.try_reserve_exact(count);
+    reserved.map_err(|_| Error::limit(format!("no memory for {count} values")))?;
+    buffer.resize(count, value);
+    Ok(buffer)
+}
+
+/// Returns a copy of bytes.
+///
+/// # Errors
+/// As [`resize`].
+pub fn copy(bytes: &[u8]) -> Result<Vec<u8>> {
+    let mut buffer = Vec::new();
+    let reserved = buffer.try_reserve_exact(bytes.len());
+    reserved.map_err(|_| Error::limit(format!("no memory for {} bytes", bytes.len())))?;
+    buffer.extend_from_slice(bytes);
     Ok(buffer)
 }
 

@@ -125,15 +125,9 @@ impl Dataset {
             _ => choice.count(self.dims()).map_err(|error| self.name(error))?,
         };
         let bytes = usize::try_from(count).ok().and_then(|count| count.checked_mul(size));
-        let mut buffer = Vec::new();
-        let reserved = bytes.is_some_and(|bytes| buffer.try_reserve_exact(bytes).is_ok());
-        let (true, Some(bytes)) = (reserved, bytes) else {
-            return Err(
-                self.name(Error::limit(format!("{count} elements of {size} bytes are larger than memory")))
-            );
-        };
-        buffer.resize(bytes, 0);
-        Ok(buffer)
+        bytes.and_then(|bytes| crate::room::zeros(bytes).ok()).ok_or_else(|| {
+            self.name(Error::limit(format!("{count} elements of {size} bytes are larger than memory")))
+        })
     }
 }
 
@@ -183,7 +177,7 @@ fn read_numbers<T: Number>(attribute: &Attribute) -> Result<Vec<T>> {
     let too_many = || Error::limit("an attribute larger than memory");
     let count = attribute.dataspace.elements().and_then(|count| usize::try_from(count).ok());
     let count = count.ok_or_else(too_many)?;
-    let mut bytes = vec![0; count.checked_mul(size_of::<T>()).ok_or_else(too_many)?];
+    let mut bytes = crate::room::zeros(count.checked_mul(size_of::<T>()).ok_or_else(too_many)?)?;
     Conversion::new(&attribute.datatype, &T::datatype())?.run(&attribute.data, &mut bytes, count)?;
     Ok(T::from_memory(&bytes))
 }
@@ -197,9 +191,10 @@ pub fn strings(file: &File, datatype: &Datatype, elements: &[u8]) -> Result<Vec<
     let size = usize::try_from(datatype.size).ok().filter(|size| *size > 0);
     let size = size.ok_or_else(|| Error::limit("elements of no size, or larger than memory"))?;
     match &datatype.class {
-        Class::String { padding, .. } => {
-            Ok(elements.chunks_exact(size).map(|element| unpadded(element, *padding).to_vec()).collect())
-        }
+        Class::String { padding, .. } => elements
+            .chunks_exact(size)
+            .map(|element| crate::room::copy(unpadded(element, *padding)))
+            .collect(),
         Class::VlenString { .. } => {
             let mut sequences = file.sequences();
             let all = elements.chunks_exact(size);

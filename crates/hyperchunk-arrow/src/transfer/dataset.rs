@@ -151,12 +151,7 @@ impl DatasetTable {
         let count = rows.end.saturating_sub(rows.start);
         let count = usize::try_from(count).map_err(|_| Error::limit("more rows than memory"))?;
         let length = count.checked_mul(self.row_size).ok_or_else(|| Error::limit("more rows than memory"))?;
-        if length > TRIED_ALLOCATION_BYTES {
-            // Without this check, a failed allocation of the buffer would abort the process.
-            let room = Vec::<u8>::new().try_reserve_exact(length);
-            room.map_err(|_| Error::limit(format!("no memory for {length} bytes")))?;
-        }
-        let mut stored = MutableBuffer::from_len_zeroed(length);
+        let mut stored = zeroed(length)?;
         let selection = match self.dataset.dims() {
             [] => Selection::All,
             [_, cell @ ..] => {
@@ -182,4 +177,17 @@ impl DatasetTable {
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options).map_err(arrow)
     }
+}
+
+/// Allocates a buffer of zeros.
+///
+/// # Errors
+/// Limit if there is no memory.
+pub(super) fn zeroed(length: usize) -> Result<MutableBuffer> {
+    if length > TRIED_ALLOCATION_BYTES {
+        // Without this check, a failed allocation of the buffer would abort the process.
+        let room = Vec::<u8>::new().try_reserve_exact(length);
+        room.map_err(|_| Error::limit(format!("no memory for {length} bytes")))?;
+    }
+    Ok(MutableBuffer::from_len_zeroed(length))
 }

@@ -5,7 +5,7 @@ use super::guarded;
 use super::sink::io;
 use crate::{Error, ErrorKind, Result};
 use arrow_array::RecordBatch;
-use arrow_buffer::{Buffer, MutableBuffer};
+use arrow_buffer::Buffer;
 use arrow_ipc::reader::{FileDecoder, StreamDecoder, read_footer_length};
 use arrow_ipc::{Block, convert, root_as_footer};
 use arrow_schema::SchemaRef;
@@ -204,7 +204,7 @@ fn read_at(file: &mut File, size: u64, offset: u64, length: u64) -> Result<Buffe
         return Err(wrong());
     }
     let length = usize::try_from(length).map_err(|_| Error::limit("larger than the address space"))?;
-    let mut buffer = MutableBuffer::from_len_zeroed(length);
+    let mut buffer = super::dataset::zeroed(length).map_err(|error| error.at(offset))?;
     let failed = |error: std::io::Error| Error::new(ErrorKind::Io, error.to_string()).at(offset);
     file.seek(SeekFrom::Start(offset)).map_err(failed)?;
     file.read_exact(buffer.as_slice_mut()).map_err(failed)?;

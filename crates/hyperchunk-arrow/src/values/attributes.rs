@@ -167,7 +167,7 @@ fn set(
         return Err(Error::corrupt("its extent is another than that of its values"));
     }
     let target = ElementEncoder::for_rows(&datatype, &cell, array.data_type())?;
-    let mut data = vec![0; target.size];
+    let mut data = hyperchunk::room::zeros(target.size)?;
     target.rows(array, &mut data, &HeapTarget { writer, attribute: true })?;
     let committed = metadata.get(NAMED).map(|path| committed(writer, path, &datatype)).transpose()?.flatten();
     let charset = match metadata.get(CHARSET).map(String::as_str) {

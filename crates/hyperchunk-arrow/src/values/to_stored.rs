@@ -41,7 +41,7 @@ pub fn write_column(writer: &DatasetWriter, rows_from: u64, field: &Field, array
         let rows = (array.len() - done).min(put_each);
         let part = array.slice(done, rows);
         bytes.clear();
-        bytes.resize(rows.saturating_mul(target.size), 0);
+        hyperchunk::room::resize(&mut bytes, rows.saturating_mul(target.size)).map_err(name)?;
         target
             .rows(&part, &mut bytes, &HeapTarget { writer: writer.file(), attribute: false })
             .map_err(name)?;
@@ -350,7 +350,7 @@ impl ElementEncoder {
                 if stride == self.size {
                     return conversion.run(values, out, array.len());
                 }
-                let mut scratch = vec![0; BLOCK_ELEMENTS * self.size];
+                let mut scratch = hyperchunk::room::zeros(BLOCK_ELEMENTS.saturating_mul(self.size))?;
                 let blocks = values
                     .chunks(BLOCK_ELEMENTS * *width)
                     .zip(out.chunks_mut(BLOCK_ELEMENTS.saturating_mul(stride)));

@@ -302,7 +302,7 @@ impl Inner {
                 .iter()
                 .map(|(_, column)| Member { offset: column.offset, width: column.kind.row_size() })
                 .collect();
-            let gathered = if places.is_empty() { Vec::new() } else { gather(&bytes, from.row, &places) };
+            let gathered = if places.is_empty() { Vec::new() } else { gather(&bytes, from.row, &places)? };
             let parts = parts.into_iter().zip(gathered.into_iter().map(Buffer::from_vec));
             let whole = whole.into_iter().map(|column| (column, bytes.clone()));
             for ((place, column), bytes) in whole.chain(parts) {

@@ -1,5 +1,7 @@
 //! Extraction of members from many compounds.
 
+use hyperchunk::{Result, room};
+
 /// Number of bytes of compounds that are processed for all members at once, so that they fit into the
 /// processor's cache.
 const BLOCK_BYTES: usize = 128 << 10;
@@ -14,9 +16,13 @@ pub(super) struct Member {
 }
 
 /// Copies parts of the rows of `row` bytes in `stored`, each part's bytes contiguously.
-pub(super) fn gather(stored: &[u8], row: usize, parts: &[Member]) -> Vec<Vec<u8>> {
+///
+/// # Errors
+/// Limit if there is no memory.
+pub(super) fn gather(stored: &[u8], row: usize, parts: &[Member]) -> Result<Vec<Vec<u8>>> {
     let rows = stored.len().checked_div(row).unwrap_or(0);
-    let mut outs: Vec<Vec<u8>> = parts.iter().map(|part| vec![0; rows * part.width]).collect();
+    let new = |part: &Member| room::zeros(rows.saturating_mul(part.width));
+    let mut outs: Vec<Vec<u8>> = parts.iter().map(new).collect::<Result<_>>()?;
     let step = (BLOCK_BYTES / row.max(1)).max(1);
     for (number, block) in stored.chunks(step.saturating_mul(row).max(1)).enumerate() {
         for (out, part) in outs.iter_mut().zip(parts) {
@@ -26,7 +32,7 @@ pub(super) fn gather(stored: &[u8], row: usize, parts: &[Member]) -> Vec<Vec<u8>
             }
         }
     }
-    outs
+    Ok(outs)
 }
 
 fn move_part(block: &[u8], row: usize, part: Member, out: &mut [u8]) {
@@ -71,7 +77,7 @@ mod tests {
                     .filter(|(offset, width)| offset + width <= row)
                     .map(|(offset, width)| Member { offset, width })
                     .collect();
-            for (out, part) in gather(&stored, row, &parts).into_iter().zip(&parts) {
+            for (out, part) in gather(&stored, row, &parts).unwrap().into_iter().zip(&parts) {
                 let expected: Vec<u8> = stored
                     .chunks_exact(row)
                     .flat_map(|row| &row[part.offset..part.offset + part.width])
@@ -80,6 +86,6 @@ mod tests {
                 assert!(out == expected, "{row} {part:?}");
             }
         }
-        assert_eq!(gather(&[], 4, &[Member { offset: 0, width: 4 }]), [Vec::<u8>::new()]);
+        assert_eq!(gather(&[], 4, &[Member { offset: 0, width: 4 }]).unwrap(), [Vec::<u8>::new()]);
     }
 }

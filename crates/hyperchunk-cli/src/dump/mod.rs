@@ -188,7 +188,8 @@ fn each_slab(
     };
     for slab in slabs {
         let bytes = slab.count(dataset.dims())?.saturating_mul(size as u64);
-        buffer.resize(usize::try_from(bytes).map_err(|_| Error::limit("larger than the address space"))?, 0);
+        let bytes = usize::try_from(bytes).map_err(|_| Error::limit("larger than the address space"))?;
+        hyperchunk::room::resize(&mut buffer, bytes)?;
         dataset.read(&slab, &mut buffer)?;
         for part in buffer.chunks((PRINT_BYTES / size).max(1) * size) {
             each(&printer.elements(part)?);

@@ -5,7 +5,7 @@
 //! block (0: derived from the size of an element), the compression, its level.
 
 use super::bit_planes::{Joiner, Splitter};
-use super::{Codec, Context, EncodeContext, EncodeOutcome, lz4, zstd};
+use super::{Codec, Context, EncodeContext, EncodeOutcome, filled, lz4, zstd};
 use crate::thread_state::with_state;
 use crate::{Cursor, Error, ErrorKind, Result};
 use std::cell::RefCell;
@@ -144,7 +144,7 @@ fn blocks(
     let loose = remainder_bytes(output.len(), element);
     let (blocks, loose) = output.split_at_mut_checked(output.len().saturating_sub(loose)).unwrap_or_default();
     let mut joiner = Joiner::default();
-    let mut planes = vec![0; if compression == Compression::None { 0 } else { block.min(blocks.len()) }];
+    let mut planes = filled(0, if compression == Compression::None { 0 } else { block.min(blocks.len()) })?;
     for to in blocks.chunks_mut(block) {
         let planes = match compression {
             Compression::None => cursor.take(to.len())?,

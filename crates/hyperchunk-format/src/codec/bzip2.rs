@@ -27,7 +27,8 @@ impl Codec for Bzip2 {
         let mut state = Decompress::new(false);
         let mut size = context.expected.unwrap_or_else(|| input.len().saturating_mul(4)).min(context.limit);
         loop {
-            output.reserve_exact(size.saturating_sub(output.len()));
+            let reserved = output.try_reserve_exact(size.saturating_sub(output.len()));
+            reserved.map_err(|_| Error::limit(format!("no memory for {size} bytes")))?;
             let (read, written) = (state.total_in(), output.len());
             let from = usize::try_from(read).ok().and_then(|read| input.get(read..)).unwrap_or_default();
             let status = state

@@ -72,6 +72,38 @@ pub struct Context<'a> {
     pub limit: usize,
 }
 
+/// Returns `count` copies of a value.
+///
+/// # Errors
+/// Limit if there is no memory.
+pub(crate) fn filled<T: Clone>(value: T, count: usize) -> Result<Vec<T>> {
+    let mut values = with_room(count)?;
+    values.resize(count, value);
+    Ok(values)
+}
+
+/// Returns an empty vector with room for `count` values.
+///
+/// # Errors
+/// Limit if there is no memory.
+pub(crate) fn with_room<T>(count: usize) -> Result<Vec<T>> {
+    let mut values = Vec::new();
+    let reserved = values.try_reserve_exact(count);
+    reserved.map_err(|_| Error::limit(format!("no memory for {count} values of a chunk")))?;
+    Ok(values)
+}
+
+/// Resizes a buffer; new bytes are zero.
+///
+/// # Errors
+/// Limit if there is no memory.
+pub(crate) fn resize(buffer: &mut Vec<u8>, size: usize) -> Result<()> {
+    let reserved = buffer.try_reserve_exact(size.saturating_sub(buffer.len()));
+    reserved.map_err(|_| Error::limit(format!("no memory for {size} bytes")))?;
+    buffer.resize(size, 0);
+    Ok(())
+}
+
 impl Context<'_> {
     /// Resizes `output` to `size` bytes, all of which are to be overwritten, if the limit allows it.
     ///
@@ -81,11 +113,7 @@ impl Context<'_> {
         let Some(size) = usize::try_from(size).ok().filter(|size| *size <= self.limit) else {
             return Err(Error::limit(format!("{size} bytes; at most {} may come out", self.limit)));
         };
-        let more = size.saturating_sub(output.len());
-        if output.try_reserve_exact(more).is_err() {
-            return Err(Error::limit(format!("no memory for {size} bytes")));
-        }
-        output.resize(size, 0);
+        resize(output, size)?;
         Ok(output)
     }
 }

@@ -78,7 +78,7 @@ impl Decoder {
                 self.front.extend_from_slice(stored);
             }
             self.front.truncate(length);
-            self.front.resize(expected, 0);
+            super::resize(&mut self.front, expected)?;
             return Ok(&self.front);
         }
         let bytes = if copied { &self.front } else { stored };

@@ -6,7 +6,7 @@ mod coder;
 mod encoder;
 
 use super::bits::Order;
-use super::{Codec, Context, EncodeContext, EncodeOutcome};
+use super::{Codec, Context, EncodeContext, EncodeOutcome, filled};
 use crate::{Error, ErrorKind, Result};
 use coder::Coder;
 use encoder::Encoder;
@@ -199,7 +199,7 @@ impl Parameters {
         let samples = output.len().checked_div(self.width).unwrap_or(0);
         // A scan line with its padding, but not longer than all samples.
         let whole = |samples| self.whole(samples);
-        let mut line = vec![0_u32; whole(self.line).min(whole(samples))];
+        let mut line = filled(0_u32, whole(self.line).min(whole(samples)))?;
         let mut coder = Coder::new(stream, self.bits, self.block, self.predicted);
         let mut done = 0_usize;
         while done < samples {

@@ -276,12 +276,12 @@ fn chunks(
                     None => {}
                     Some(Content::Chunk(bytes, mask)) => {
                         copied.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-                        ready.push((offset, bytes.to_vec(), mask));
+                        ready.push((offset, hyperchunk::room::copy(bytes)?, mask));
                     }
                     Some(Content::Elements(bytes)) => {
                         reencoded_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
                         let (encoded, mask) = encoder.encode(pipeline, bytes)?;
-                        ready.push((offset, encoded.to_vec(), mask));
+                        ready.push((offset, hyperchunk::room::copy(encoded)?, mask));
                     }
                 }
             }

@@ -371,7 +371,7 @@ impl Log {
             return Err(Error::new(ErrorKind::Truncated, format!("{length} bytes are not there")).at(offset));
         }
         let length = usize::try_from(length).map_err(|_| Error::limit("larger than memory"))?;
-        let mut bytes = vec![0; length];
+        let mut bytes = hyperchunk::room::zeros(length)?;
         self.source.read_at(offset, &mut bytes)?;
         Ok(bytes)
     }

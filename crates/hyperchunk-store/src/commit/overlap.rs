@@ -147,7 +147,7 @@ pub(crate) fn copy_elements(
             }
             let Some((start, end)) = ends else { return Ok(()) };
             if count >= MIN_GAP_ROWS && end - start <= needed.saturating_mul(2) {
-                span.resize(narrow(end - start)?, 0);
+                hyperchunk::room::resize(&mut span, narrow(end - start)?)?;
                 log.read_piece(definition, piece.offset.saturating_add(start * size), &mut span)?;
                 (Some(&*span), start)
             } else {
@@ -155,7 +155,8 @@ pub(crate) fn copy_elements(
             }
         }
         PieceForm::Chunk { mask } => {
-            span.resize(usize::try_from(piece.length).map_err(|_| Error::limit("larger than memory"))?, 0);
+            let length = usize::try_from(piece.length).map_err(|_| Error::limit("larger than memory"))?;
+            hyperchunk::room::resize(&mut span, length)?;
             log.read_piece(definition, piece.offset, &mut span)?;
             let whole = narrow(piece.slab.elements()?)?;
             (Some(decoder.decode(&definition.pipeline, mask, &span, whole)?), 0)
@@ -176,7 +177,7 @@ pub(crate) fn copy_elements(
                 }
             }
             None if piece.form.is_fields() => {
-                row.resize(length, 0);
+                hyperchunk::room::resize(&mut row, length)?;
                 log.read_piece(definition, piece.offset.saturating_add(from * size), &mut row)?;
                 if !piece.form.put(whole_size, &row, place) {
                     return Err(short());
@@ -192,7 +193,7 @@ pub(crate) fn copy_elements(
 pub(crate) fn fetch(log: &Log, definition: &Definition, piece: &Piece, wanted: &Slab) -> Result<Vec<u8>> {
     let bytes = wanted.elements()?.checked_mul(definition.element_size());
     let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
-    let mut out = vec![0; bytes.ok_or_else(|| Error::limit("larger than memory"))?];
+    let mut out = hyperchunk::room::zeros(bytes.ok_or_else(|| Error::limit("larger than memory"))?)?;
     copy_elements(log, definition, piece, wanted, (wanted, &mut out))?;
     Ok(out)
 }
@@ -336,7 +337,8 @@ impl Comparison<'_> {
         let element = self.stored.definition.element_size();
         let size = common.elements()?.saturating_mul(element);
         let size = usize::try_from(size).map_err(|_| Error::limit("larger than memory"))?;
-        let (mut out, mut written) = (vec![0; size], vec![false; size]);
+        let mut out = hyperchunk::room::zeros(size)?;
+        let mut written = hyperchunk::room::filled(false, size)?;
         let narrow = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         for number in 0..self.layers.len() {
             self.looks = self.looks.saturating_sub(1);
@@ -371,8 +373,8 @@ pub(crate) fn is_same_elements(
         && one.1.length == other.1.length
     {
         let read = |(log, piece): (&Log, &Piece)| -> Result<Vec<u8>> {
-            let mut bytes =
-                vec![0; usize::try_from(piece.length).map_err(|_| Error::limit("larger than memory"))?];
+            let length = usize::try_from(piece.length).map_err(|_| Error::limit("larger than memory"))?;
+            let mut bytes = hyperchunk::room::zeros(length)?;
             log.read_at(piece.offset, &mut bytes)?;
             Ok(bytes)
         };

@@ -322,14 +322,12 @@ pub(crate) fn make(
             // If a dataset has no data at all, libhdf5 fills whole elements. If one chunk exists,
             // it reads the others as regular data, and combines their members with those from other
             // blocks.
-            let zeros = vec![0; usize::try_from(datatype.size).unwrap_or_default()];
+            let zeros = hyperchunk::room::zeros(usize::try_from(datatype.size).unwrap_or_default())?;
             let chunk = block_extent(&dims, datatype.size, FILL_CHUNK_BYTES).iter().product::<u64>();
             let one = blocks.fill.as_deref().unwrap_or(&zeros);
-            made.write_chunk(
-                &vec![0; dims.len()],
-                &one.repeat(usize::try_from(chunk).unwrap_or_default()),
-                0,
-            )?;
+            // Several elements have at most `FILL_CHUNK_BYTES`; a single one can be larger.
+            let several = (chunk > 1).then(|| one.repeat(usize::try_from(chunk).unwrap_or_default()));
+            made.write_chunk(&vec![0; dims.len()], several.as_deref().unwrap_or(one), 0)?;
         }
     }
     Ok(())

@@ -155,7 +155,7 @@ impl Headers {
             return Err(Error::corrupt("the header of a batch reaches into its payload").at(head));
         }
         let known = header.len();
-        header.resize(usize::try_from(length).unwrap_or(0), 0);
+        hyperchunk::room::resize(&mut header, usize::try_from(length).unwrap_or(0))?;
         if let Some(rest) = header.get_mut(known..).filter(|rest| !rest.is_empty()) {
             log.read_at(head + known as u64, rest)?;
         }

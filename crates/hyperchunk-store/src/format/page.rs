@@ -128,7 +128,7 @@ impl Page {
     /// # Errors
     /// Errors of reading; Corrupt if the checksum does not match.
     pub fn read(&self, read: impl FnOnce(u64, &mut [u8]) -> Result<()>) -> Result<Vec<u8>> {
-        let mut bytes = vec![0; usize::try_from(self.length).unwrap_or(usize::MAX)];
+        let mut bytes = hyperchunk::room::zeros(usize::try_from(self.length).unwrap_or(usize::MAX))?;
         read(self.offset, &mut bytes)?;
         if crate::statistics::checksum(&bytes) != self.checksum {
             return Err(Error::corrupt("the checksum of a page does not match").at(self.offset));

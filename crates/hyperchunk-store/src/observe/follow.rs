@@ -205,7 +205,7 @@ impl Tail {
             if end.is_none_or(|end| end > size) {
                 break;
             }
-            let mut bytes = vec![0; usize::try_from(header).unwrap_or(usize::MAX)];
+            let mut bytes = hyperchunk::room::zeros(usize::try_from(header).unwrap_or(usize::MAX))?;
             log.read_at(self.at, &mut bytes)?;
             // The batch may be incomplete because it is being written.
             let Ok(batch) = record::decode(&bytes, self.at) else { break };
@@ -248,7 +248,7 @@ impl Tail {
                 return Err(Error::corrupt(format!("a definition of {} bytes", record.length)).at(place));
             }
             let length = usize::try_from(record.length).map_err(|_| Error::limit("larger than memory"))?;
-            let mut bytes = vec![0; length];
+            let mut bytes = hyperchunk::room::zeros(length)?;
             log.read_at(place, &mut bytes)?;
             let definition = Definition::decode(&bytes)?;
             let known = if definition.path == path {

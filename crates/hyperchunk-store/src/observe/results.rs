@@ -285,7 +285,7 @@ fn batch(log: &Log, head: u64) -> Result<record::Batch> {
     if head.checked_add(length).is_none_or(|end| end > log.file_size()) {
         return Err(none());
     }
-    let mut header = vec![0; usize::try_from(length).map_err(|_| none())?];
+    let mut header = hyperchunk::room::zeros(usize::try_from(length).map_err(|_| none())?)?;
     log.read_at(head, &mut header)?;
     record::decode(&header, head)
 }

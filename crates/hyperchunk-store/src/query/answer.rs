@@ -124,8 +124,7 @@ fn split_slab(dataset: &Dataset, slab: &Slab, out: &mut Vec<Slab>) -> Result<()>
 pub(crate) fn read_slab(dataset: &Dataset, slab: &Slab, size: usize, bytes: &mut Vec<u8>) -> Result<()> {
     let count = usize::try_from(slab.elements()?).ok().and_then(|count| count.checked_mul(size));
     let count = count.ok_or_else(|| Error::limit("a box larger than memory"))?;
-    bytes.clear();
-    bytes.resize(count, 0);
+    hyperchunk::room::resize(bytes, count).map_err(|error| dataset.name(error))?;
     dataset.read(&slab.to_selection(), bytes)
 }
 

@@ -111,7 +111,7 @@ impl<'a> Blocks<'a> {
             && layer.piece.slab == block
             && layer.seen.intersection(&within).as_ref() == Some(&within)
         {
-            scratch.bytes.resize(narrow(layer.piece.length)?, 0);
+            hyperchunk::room::resize(&mut scratch.bytes, narrow(layer.piece.length)?)?;
             self.log(layer)?.read_at(layer.piece.offset, &mut scratch.bytes)?;
             return Ok(Some(Content::Chunk(&scratch.bytes, mask)));
         }
@@ -139,7 +139,7 @@ impl<'a> Blocks<'a> {
         if layers.first().is_some_and(|layer| layer.seen.intersection(&within).as_ref() == Some(&within)) {
             return Ok(vec![within]);
         }
-        let mut covered = vec![false; narrow(within.elements()?)?];
+        let mut covered = hyperchunk::room::filled(false, narrow(within.elements()?)?)?;
         for layer in layers {
             let Some(seen) = layer.seen.intersection(&within) else { continue };
             for (start, _, length) in rows(&seen, &within, &seen) {
@@ -164,9 +164,11 @@ impl<'a> Blocks<'a> {
         let size = slab.elements()?.checked_mul(definition.element_size());
         let size = narrow(size.ok_or_else(|| Error::limit("2^64 bytes"))?)?;
         bytes.clear();
-        match definition.unwritten() {
-            Some(value) => bytes.extend(value.iter().copied().cycle().take(size)),
-            None => bytes.resize(size, 0),
+        hyperchunk::room::resize(bytes, size)?;
+        if let Some(value) = definition.unwritten().filter(|value| !value.is_empty()) {
+            for element in bytes.chunks_mut(value.len()) {
+                element.copy_from_slice(value.get(..element.len()).unwrap_or_default());
+            }
         }
         Ok(())
     }

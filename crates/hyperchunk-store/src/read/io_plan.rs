@@ -649,10 +649,5 @@ type ProcessBytes<'a> = Box<dyn Fn(&PartRead<'a>, &[u8], &mut Scratch) -> Result
 /// Resizes a buffer to `length` bytes.
 fn resize(buffer: &mut Vec<u8>, length: u64) -> Result<()> {
     let length = usize::try_from(length).map_err(|_| Error::limit("larger than the address space"))?;
-    if buffer.len() > length {
-        buffer.truncate(length);
-    } else {
-        buffer.resize(length, 0);
-    }
-    Ok(())
+    hyperchunk::room::resize(buffer, length)
 }

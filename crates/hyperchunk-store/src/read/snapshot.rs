@@ -258,7 +258,7 @@ impl Store {
                     return Err(Error::limit(format!("a manifest of {size} bytes")).file(place.name(&name)));
                 }
                 let length = usize::try_from(size).map_err(|_| Error::limit("larger than memory"))?;
-                let mut bytes = vec![0; length];
+                let mut bytes = hyperchunk::room::zeros(length)?;
                 source.read_at(0, &mut bytes).map_err(|error| error.file(place.name(&name)))?;
                 let manifest = Manifest::decode(&bytes).map_err(|error| error.file(place.name(&name)))?;
                 (place, Arc::new(manifest), size)

@@ -196,7 +196,7 @@ impl Job {
         for (slot, number) in (0..).zip(in_order(&self.slots, &self.chunks)) {
             let place = self.chunks.place(number);
             let (length, mask) = self.entry(files, slot)?;
-            let mut chunk = vec![0; self.narrow(length)?];
+            let mut chunk = hyperchunk::room::zeros(self.narrow(length)?)?;
             read_exact_at(files.encoded()?, slot * self.chunk_bytes, &mut chunk).map_err(|error| {
                 Error::new(ErrorKind::Io, format!("cannot read a chunk: {error}")).at(slot * self.chunk_bytes)
             })?;

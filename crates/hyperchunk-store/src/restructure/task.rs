@@ -59,7 +59,7 @@ impl Job {
         let mut hash = XxHash3_64::new();
         let Scratch { tile, gathered, encoder } = scratch;
         if way != Endpoint::Finish {
-            tile.resize(self.narrow(slab.elements()?.saturating_mul(self.element))?, 0);
+            hyperchunk::room::resize(tile, self.narrow(slab.elements()?.saturating_mul(self.element))?)?;
             let axes =
                 slab.start.iter().zip(&slab.count).map(|(start, count)| Axis::range(*start..start + count));
             let choice = Selection::Axes(axes.collect());
@@ -78,7 +78,7 @@ impl Job {
                             .ok_or_else(|| Error::invalid("a part beyond its tile"))?
                     }
                     false => {
-                        gathered.resize(part.bytes, 0);
+                        hyperchunk::room::resize(gathered, part.bytes)?;
                         let here = ArrayWindow { bytes: &mut gathered[..], dims: &part.count, start: &zeros };
                         copy(self.narrow(self.element)?, &part.count, &all, here)?;
                         &gathered[..]
@@ -92,7 +92,7 @@ impl Job {
         for place in self.chunks.touched(slab) {
             let slot = self.slots.slot(&self.chunks, &place);
             gathered.clear();
-            gathered.resize(self.narrow(self.chunk_bytes)?, 0);
+            hyperchunk::room::resize(gathered, self.narrow(self.chunk_bytes)?)?;
             if way == Endpoint::Finish {
                 read(files.raw()?, DATA_OFFSET + slot * self.chunk_bytes, gathered)?;
             } else {
@@ -130,7 +130,7 @@ impl Job {
         if way == Endpoint::Scatter {
             let file = files.raw()?;
             self.parts(slab, |part| {
-                scratch.gathered.resize(part.bytes, 0);
+                hyperchunk::room::resize(&mut scratch.gathered, part.bytes)?;
                 read(file, part.at, &mut scratch.gathered)?;
                 hash.write(&scratch.gathered);
                 Ok(())
@@ -140,7 +140,7 @@ impl Job {
         for place in self.chunks.touched(slab) {
             let slot = self.slots.slot(&self.chunks, &place);
             let (length, mask) = self.entry(files, slot)?;
-            scratch.gathered.resize(self.narrow(length)?, 0);
+            hyperchunk::room::resize(&mut scratch.gathered, self.narrow(length)?)?;
             read(files.encoded()?, slot * self.chunk_bytes, &mut scratch.gathered)?;
             hash.write(&entry(length, mask));
             hash.write(&scratch.gathered);

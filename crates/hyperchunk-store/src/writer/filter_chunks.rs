@@ -71,7 +71,7 @@ impl LogWriter {
                 })?;
                 return self.put_boxes(dataset, &[part], &scratch.elements);
             }
-            scratch.elements.resize(whole, 0);
+            hyperchunk::room::resize(&mut scratch.elements, whole)?;
             if part != stored {
                 fill_elements(&mut scratch.elements, fill);
             }

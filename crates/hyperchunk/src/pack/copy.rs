@@ -10,7 +10,7 @@ use crate::io::{ends_before, interrupt};
 use crate::read::plan::joined_within;
 use crate::read::spread;
 use crate::write::{DatasetWriter, DirectChunk, NewLayout, Writer};
-use crate::{Dataset, Error, Result};
+use crate::{Dataset, Error, Result, room};
 use hyperchunk_format::codec::{Decoder, Encoder};
 use hyperchunk_format::model::{Chunk, Chunked, Class, Filter, Layout};
 use hyperchunk_format::select::Selection;
@@ -193,7 +193,7 @@ fn read<'b>(dataset: &Dataset, chunks: &[Chunk], buffer: &'b mut Vec<u8>) -> Res
     let mut places = Vec::with_capacity(ranges.len());
     if let Some(remote) = source.remote() {
         let total = ranges.iter().map(|range| range.end - range.start).sum();
-        buffer.resize(narrow(total)?, 0);
+        room::resize(buffer, narrow(total)?)?;
         let mut at = 0;
         for range in &ranges {
             let length = narrow(range.end - range.start)?;
@@ -221,11 +221,7 @@ fn read<'b>(dataset: &Dataset, chunks: &[Chunk], buffer: &'b mut Vec<u8>) -> Res
         let first = ranges.first().map_or(0, |range| range.start);
         let end = ranges.iter().map(|range| range.end).max().unwrap_or(first);
         let length = narrow(end - first)?;
-        if buffer.len() > length {
-            buffer.truncate(length);
-        } else {
-            buffer.resize(length, 0);
-        }
+        room::resize(buffer, length)?;
         source.read_at(first, buffer)?;
         for range in &ranges {
             places.push(narrow(range.start - first)?..narrow(range.end - first)?);
@@ -270,7 +266,7 @@ fn copy_elements(
     let count = choice.count(pair.old.dims())?;
     let bytes = count.checked_mul(pair.old.datatype().size).and_then(|bytes| usize::try_from(bytes).ok());
     let bytes = bytes.ok_or_else(|| Error::limit("larger than the address space"))?;
-    scratch.bytes.resize(bytes, 0);
+    room::resize(&mut scratch.bytes, bytes)?;
     pair.old.read(choice, &mut scratch.bytes)?;
     if is_unwritten(pair, &scratch.bytes)? {
         return Ok(bytes as u64);

@@ -77,7 +77,10 @@ fn fill(
     for slab in split_into_slabs(dataset, axes, memory.max(1)) {
         let count = slab.count(dataset.dims())?.checked_mul(dataset.datatype().size);
         let count = count.and_then(|count| usize::try_from(count).ok());
-        buffer.resize(count.ok_or_else(|| Error::limit("larger than the address space"))?, 0);
+        crate::room::resize(
+            &mut buffer,
+            count.ok_or_else(|| Error::limit("larger than the address space"))?,
+        )?;
         dataset.read(&slab, &mut buffer)?;
         let to = place(&slab, part)?;
         if translation.is_copy() {

@@ -48,7 +48,7 @@ pub(super) fn page(packing: &PackPlan, options: &CreateOptions) -> Result<u64> {
         let size = chunk.iter().fold(plan.translation.datatype.size, |size, dim| size.saturating_mul(*dim));
         let size = if plan.pipeline.is_empty() { size } else { 1 };
         let size = usize::try_from(size).map_err(|_| Error::limit("a chunk larger than memory"))?;
-        let bytes = vec![0; size];
+        let bytes = crate::room::zeros(size)?;
         for place in places {
             let offset: Vec<u64> = place.iter().zip(chunk).map(|(place, dim)| place * dim).collect();
             new.write_chunk(&offset, &bytes, 0)?;

@@ -3,7 +3,7 @@
 
 use crate::heap::Sequences;
 use crate::write::Writer;
-use crate::{Error, File, Result};
+use crate::{Error, File, Result, room};
 use hyperchunk_format::Sizes;
 use hyperchunk_format::model::{Class, Datatype, Member, ReferenceKind};
 
@@ -160,7 +160,7 @@ impl Translation {
     /// Translates elements of the source.
     pub(super) fn run(&self, elements: &[u8], ends: &AddressContext<'_>) -> Result<Vec<u8>> {
         if self.is_copy() {
-            return Ok(elements.to_vec());
+            return room::copy(elements);
         }
         let mut sequences = ends.file.sequences();
         self.elements(elements, ends, &mut sequences)
@@ -175,9 +175,7 @@ impl Translation {
         let size = narrow(self.datatype.size)?;
         let count = elements.len().checked_div(self.size).unwrap_or(0);
         let length = count.checked_mul(size).ok_or_else(|| Error::limit("larger than the address space"))?;
-        let mut new = Vec::new();
-        new.try_reserve_exact(length).map_err(|_| Error::limit(format!("no memory for {length} bytes")))?;
-        new.resize(length, 0);
+        let mut new = room::zeros(length)?;
         for (from, to) in elements.chunks_exact(self.size.max(1)).zip(new.chunks_exact_mut(size.max(1))) {
             self.element(from, to, ends, sequences)?;
         }

@@ -6,7 +6,7 @@ use super::journal::{Entry, PlacedChunk, digest};
 use super::tree::DatasetNode;
 use super::writer::Inner;
 use crate::read::spread;
-use crate::{Error, Result};
+use crate::{Error, Result, room};
 use hyperchunk_format::codec::Decoder;
 use hyperchunk_format::convert::Conversion;
 use hyperchunk_format::model::{Chunk, ExternalFile, FillTime, FillWhen, VirtualMapping};
@@ -231,7 +231,7 @@ impl Chunks {
     pub(super) fn read_stored(&self, inner: &Inner, scaled: &[u64]) -> Result<Option<(Vec<u8>, u32)>> {
         let Some(stored) = locked(&self.stored).get(scaled).copied() else { return Ok(None) };
         let size = usize::try_from(stored.size).map_err(|_| Error::limit("a chunk larger than memory"))?;
-        let mut bytes = vec![0; size];
+        let mut bytes = room::zeros(size)?;
         inner.sink.read_at(stored.address, &mut bytes)?;
         Ok(Some((bytes, stored.mask)))
     }
@@ -516,7 +516,7 @@ impl DatasetNode {
             }
             while left > 0 {
                 let some = left.min((1 << 20) / size.max(1)).max(1);
-                converted.resize(some * size, 0);
+                room::resize(&mut converted, some.saturating_mul(size))?;
                 elements.put(next, some, &mut converted)?;
                 inner.sink.write_at(offset, &converted)?;
                 wrote(offset, &converted);
@@ -561,7 +561,7 @@ impl DatasetNode {
                 if within < whole as u64 {
                     scratch.chunk = self.filled(chunks.bytes)?;
                 } else {
-                    scratch.chunk.resize(chunks.bytes, 0);
+                    room::resize(&mut scratch.chunk, chunks.bytes)?;
                 }
                 scatter(&piece, elements, size, &mut scratch.chunk)?;
                 &scratch.chunk

@@ -111,7 +111,7 @@ fn recovered(path: &Path) -> Result<RecoveryReport> {
         let Some(dataset) = datasets.get(&placed.object) else { return Ok(()) };
         let Data::Chunked(chunks) = &dataset.data else { return Ok(()) };
         let size = usize::try_from(placed.size).map_err(|_| Error::limit("a chunk larger than memory"))?;
-        bytes.resize(size, 0);
+        crate::room::resize(bytes, size)?;
         sink.read_at(placed.address, bytes)?;
         if digest(bytes) == placed.digest {
             chunks.found(placed);
@@ -155,7 +155,7 @@ fn contiguous(
         let end = first.saturating_add(*length).min(*size);
         let overlaps = covered.range(..end).next_back().is_some_and(|(_, covered)| covered > first);
         if !overlaps {
-            bytes.resize(usize::try_from(*length).unwrap_or(0), 0);
+            crate::room::resize(&mut bytes, usize::try_from(*length).unwrap_or(0))?;
             sink.read_at(start + first, &mut bytes)?;
             if digest(&bytes) != *expected {
                 lose(format!("bytes {first} to {end}"));

@@ -567,7 +567,7 @@ impl Sink for MemorySink {
         let size = usize::try_from(size).map_err(|_| Error::limit("a file larger than the address space"))?;
         let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if all.len() < size {
-            all.resize(size, 0);
+            crate::room::resize(&mut all, size)?;
         }
         Ok(())
     }

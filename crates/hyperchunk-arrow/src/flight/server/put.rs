@@ -394,7 +394,7 @@ impl StoreTable {
             bytes.clear();
             let size =
                 array.len().checked_mul(target.size).ok_or_else(|| Error::limit("a batch beyond memory"))?;
-            bytes.resize(size, 0);
+            hyperchunk::room::resize(&mut bytes, size)?;
             target.rows(array, &mut bytes, &HeapTarget { writer: &self.spare, attribute: false })?;
             self.log.append(*number, &bytes)?;
         }

@@ -5,7 +5,7 @@
 
 use super::filters::{Filter, Filters, damaged, filter};
 use super::streams::Compressor;
-use crate::codec::Context;
+use crate::codec::{Context, resize};
 use crate::{Cursor, Error, Result};
 use std::cell::RefCell;
 
@@ -170,11 +170,10 @@ impl<'a> Chunk<'a> {
         if self.filters.is_empty() {
             return to.chunks_mut(size.max(1)).try_for_each(|to| self.decode_stream(&mut cursor, to));
         }
-        state.filters.block.resize(to.len(), 0);
+        resize(&mut state.filters.block, to.len())?;
         let mut streams = state.filters.block.chunks_mut(size.max(1));
         streams.try_for_each(|to| self.decode_stream(&mut cursor, to))?;
-        state.filters.undo(&self.filters, first, to);
-        Ok(())
+        state.filters.undo(&self.filters, first, to)
     }
 
     /// Decodes the next stream into `to`.

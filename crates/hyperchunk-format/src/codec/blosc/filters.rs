@@ -2,6 +2,7 @@
 //! library's output.
 
 use crate::codec::bit_planes::Joiner;
+use crate::codec::resize;
 use crate::codec::shuffle::unshuffle;
 use crate::{Error, ErrorKind, Result};
 
@@ -46,14 +47,17 @@ pub(super) struct Filters {
 
 impl Filters {
     /// Decodes `block` into `to`. `first` is the chunk's first block, unless this is it.
-    pub(super) fn undo(&mut self, filters: &[Filter], first: Option<&[u8]>, to: &mut [u8]) {
+    ///
+    /// # Errors
+    /// Limit if there is no memory.
+    pub(super) fn undo(&mut self, filters: &[Filter], first: Option<&[u8]>, to: &mut [u8]) -> Result<()> {
         for (number, filter) in filters.iter().enumerate() {
             let last = number.saturating_add(1) == filters.len();
             match *filter {
                 Filter::Delta(size) => delta(&mut self.block, first, size),
                 Filter::ByteDelta { streams, broken } => byte_delta(&mut self.block, streams, broken),
                 Filter::Shuffle(_) | Filter::BitShuffle { .. } => {
-                    self.other.resize(self.block.len(), 0);
+                    resize(&mut self.other, self.block.len())?;
                     let target = if last { &mut *to } else { &mut self.other };
                     match *filter {
                         Filter::BitShuffle { size, eights_only } => {
@@ -63,13 +67,14 @@ impl Filters {
                         _ => {}
                     }
                     if last {
-                        return;
+                        return Ok(());
                     }
                     std::mem::swap(&mut self.block, &mut self.other);
                 }
             }
         }
         to.copy_from_slice(&self.block);
+        Ok(())
     }
 }
 

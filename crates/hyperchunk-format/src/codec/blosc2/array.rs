@@ -2,8 +2,8 @@
 //! chunk. Source: README_B2ND_METALAYER of Blosc2.
 
 use super::frame::{Frame, damaged, number, size};
-use crate::codec::Context;
 use crate::codec::blosc::State;
+use crate::codec::{Context, filled, resize};
 use crate::{Cursor, Error, Result};
 
 /// Maximum number of dimensions; Blosc2 itself allows 16.
@@ -106,14 +106,14 @@ impl Array {
             return Err(damaged(&message));
         }
         let first = if chunk.needs_first() {
-            let mut first = vec![0; chunk.block];
+            let mut first = filled(0, chunk.block)?;
             chunk.decode_block(state, 0, None, &mut first)?;
             Some(first)
         } else {
             None
         };
         let mut block = std::mem::take(&mut state.block);
-        block.resize(chunk.block, 0);
+        resize(&mut block, chunk.block)?;
         let mut place = vec![0_usize; needed.len()];
         for _ in 0..product(&needed, 1).unwrap_or(0) {
             let number = place

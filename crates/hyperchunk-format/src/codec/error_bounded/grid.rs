@@ -1,6 +1,8 @@
 //! Grid of up to four axes with a margin of zeros before each, and the Lorenzo prediction on it.
 
 use super::value::Value;
+use crate::Result;
+use crate::codec::{filled, with_room};
 use std::ops::Range;
 
 /// Maximum number of axes; with fewer, the last ones are used.
@@ -25,7 +27,7 @@ pub(crate) struct Block {
 
 impl<T: Value> Grid<T> {
     /// Creates a grid with `margin` zeros before each axis.
-    pub(crate) fn new(dims: &[usize], margin: usize) -> Self {
+    pub(crate) fn new(dims: &[usize], margin: usize) -> Result<Self> {
         let (mut padded, mut margins, mut steps) = ([1; MAX_AXES], [0; MAX_AXES], [1; MAX_AXES]);
         for ((to, zeros), side) in padded.iter_mut().zip(margins.iter_mut()).rev().zip(dims.iter().rev()) {
             *to = *side;
@@ -36,7 +38,7 @@ impl<T: Value> Grid<T> {
             *to = step;
             step = step.saturating_mul(side.saturating_add(zeros));
         }
-        Self { dims: padded, margin: margins, steps, data: vec![T::default(); step] }
+        Ok(Self { dims: padded, margin: margins, steps, data: filled(T::default(), step)? })
     }
 
     /// Iterates over the blocks of `size` elements along each axis, last axis fastest.
@@ -110,10 +112,10 @@ impl<T: Value> Grid<T> {
     }
 
     /// Returns the elements without the margins.
-    pub(crate) fn values(mut self) -> Vec<T> {
-        let mut values = Vec::with_capacity(self.dims.iter().product());
+    pub(crate) fn values(mut self) -> Result<Vec<T>> {
+        let mut values = with_room(self.dims.iter().product())?;
         self.rows(self.whole(), |data, row, _| values.extend_from_slice(data.get(row).unwrap_or_default()));
-        values
+        Ok(values)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Huffman codes of SZ and SZ3: a tree stored as arrays of its nodes in preorder, and bits from the highest
 //! of each byte.
 
+use crate::codec::filled;
 use crate::{Cursor, Error, ErrorKind, Result};
 
 /// Maximum length of codes decoded by table lookup; longer ones continue in the tree.
@@ -97,13 +98,13 @@ impl Tree {
     /// Decodes `count` values. The caller has checked that `count` is plausible.
     pub(crate) fn decode(&self, bytes: &[u8], count: usize) -> Result<Vec<i32>> {
         if let Some(Node::Leaf(value)) = self.nodes.first() {
-            return Ok(vec![*value; count]);
+            return filled(*value, count);
         }
         // Each code has at least one bit.
         if count > bytes.len().saturating_mul(8) {
             return Err(damaged("with too few bits"));
         }
-        let mut values = vec![0; count];
+        let mut values = filled(0, count)?;
         let mut bits = Bits { bytes, buffer: 0, left: 0 };
         for pair in values.chunks_mut(2) {
             bits.refill();

@@ -1,5 +1,8 @@
 //! Element types with the arithmetic of C++ on x86-64, which SZ3's compressor used to check its errors.
 
+use crate::Result;
+use crate::codec::resize;
+
 /// Element type.
 pub(crate) trait Value: Copy + Default {
     /// Size in bytes.
@@ -9,7 +12,10 @@ pub(crate) trait Value: Copy + Default {
     fn read(bytes: &[u8]) -> Self;
 
     /// Appends the values, little-endian.
-    fn write(values: &[Self], to: &mut Vec<u8>);
+    ///
+    /// # Errors
+    /// Limit if there is no memory.
+    fn write(values: &[Self], to: &mut Vec<u8>) -> Result<()>;
 
     fn to_f64(self) -> f64;
 
@@ -41,11 +47,12 @@ macro_rules! float {
                 bytes.try_into().map_or(0.0, Self::from_le_bytes)
             }
 
-            fn write(values: &[Self], to: &mut Vec<u8>) {
+            fn write(values: &[Self], to: &mut Vec<u8>) -> Result<()> {
                 let start = to.len();
-                to.resize(start.saturating_add(size_of_val(values)), 0);
+                resize(to, start.saturating_add(size_of_val(values)))?;
                 let (to, _) = to.get_mut(start..).unwrap_or_default().as_chunks_mut();
                 to.iter_mut().zip(values).for_each(|(to, value)| *to = value.to_le_bytes());
+                Ok(())
             }
 
             fn to_f64(self) -> f64 {
@@ -93,11 +100,12 @@ macro_rules! integer {
                 bytes.try_into().map_or(0, Self::from_le_bytes)
             }
 
-            fn write(values: &[Self], to: &mut Vec<u8>) {
+            fn write(values: &[Self], to: &mut Vec<u8>) -> Result<()> {
                 let start = to.len();
-                to.resize(start.saturating_add(size_of_val(values)), 0);
+                resize(to, start.saturating_add(size_of_val(values)))?;
                 let (to, _) = to.get_mut(start..).unwrap_or_default().as_chunks_mut();
                 to.iter_mut().zip(values).for_each(|(to, value)| *to = value.to_le_bytes());
+                Ok(())
             }
 
             fn to_f64(self) -> f64 {

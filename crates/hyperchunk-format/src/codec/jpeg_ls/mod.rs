@@ -4,6 +4,7 @@
 mod bits;
 mod scan;
 
+use crate::codec::filled;
 use crate::{Cursor, Error, ErrorKind, Result};
 use bits::Bits;
 use scan::{Coding, Scan};
@@ -113,8 +114,8 @@ impl<'a> Image<'a> {
         output: &mut [u8],
     ) -> Result<()> {
         let length = self.width.saturating_add(2);
-        let mut lines = vec![vec![0_i32; length]; components];
-        let mut before = lines.clone();
+        let new = || (0..components).map(|_| filled(0_i32, length)).collect::<Result<Vec<_>>>();
+        let (mut lines, mut before) = (new()?, new()?);
         let mut runs = vec![0_usize; components];
         let size = self.sample_size();
         let row = self.width.saturating_mul(components).saturating_mul(size);

@@ -1,6 +1,7 @@
 //! Missing values of a chunk: their positions and their value.
 
 use super::{Bits, damaged};
+use crate::codec::with_room;
 use crate::{Cursor, Result};
 
 /// Missing values of a chunk.
@@ -33,7 +34,7 @@ impl MissingValues {
         // The two words of all zeros and all ones have short codes.
         let frequent = if bits.read() { u32::MAX } else { 0 };
         let words = count.div_ceil(64).saturating_mul(2);
-        let mut mask = Vec::with_capacity(words);
+        let mut mask = with_room(words)?;
         while bits.position() < u64::from(total) {
             if mask.len() == words {
                 return Err(damaged("more places of missing values than elements"));

@@ -11,7 +11,7 @@ mod speck;
 mod tests;
 mod wavelet;
 
-use super::{Codec, Context};
+use super::{Codec, Context, filled};
 use crate::{Cursor, Error, ErrorKind, Result};
 use missing::MissingValues;
 
@@ -55,7 +55,9 @@ impl Codec for Sperr {
         } else {
             piece(cursor.rest(), parameters.dims)?
         };
-        output.reserve_exact(count.saturating_mul(width));
+        let size = count.saturating_mul(width);
+        let reserved = output.try_reserve_exact(size);
+        reserved.map_err(|_| Error::limit(format!("no memory for {size} bytes")))?;
         if parameters.double {
             output.extend(values.iter().flat_map(|value| value.to_le_bytes()));
         } else {
@@ -131,7 +133,7 @@ fn volume(bytes: &[u8], dims: Dims) -> Result<Vec<f64>> {
     if cuts.total() == 1 {
         return piece(cursor.take(lengths.u32()? as usize)?, dims);
     }
-    let mut volume = vec![0.0; dims.iter().product()];
+    let mut volume = filled(0.0, dims.iter().product())?;
     for (start, sides) in cuts.pieces() {
         let values = piece(cursor.take(lengths.u32()? as usize)?, sides)?;
         place(&mut volume, dims, &values, start, sides);
@@ -214,7 +216,7 @@ fn piece(bytes: &[u8], dims: Dims) -> Result<Vec<f64>> {
         if stored != count as u64 || cursor.left() != 0 {
             return Err(damaged(format!("{stored} equal values instead of {count}")));
         }
-        return Ok(vec![f64::from_bits(conditioner.u64()?); count]);
+        return filled(f64::from_bits(conditioner.u64()?), count);
     }
     let mean = f64::from_bits(conditioner.u64()?);
     let quantum = f64::from_bits(conditioner.u64()?);

@@ -5,6 +5,7 @@
 
 use super::sets::{Set, Subsets};
 use super::{Bits, damaged};
+use crate::codec::filled;
 use crate::{Cursor, Error, Result};
 
 /// Size in bytes of a stream's header: number of bit planes and number of bits.
@@ -53,10 +54,10 @@ pub(super) fn decode<S: Set>(
         sets,
         rings,
         frame,
-        insignificant: vec![0; words],
-        significant: vec![0; words],
+        insignificant: filled(0, words)?,
+        significant: filled(0, words)?,
         fresh: Vec::new(),
-        values: Integers { magnitudes: vec![0; count], negative: vec![0; words] },
+        values: Integers { magnitudes: filled(0, count)?, negative: filled(0, words)? },
     };
     // In a truncated stream the missing bits are read as zeros until the pass ends.
     let available = total.min((cursor.left() as u64).saturating_mul(8));

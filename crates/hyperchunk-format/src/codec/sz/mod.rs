@@ -19,7 +19,7 @@ use super::deflate::Deflate;
 use super::error_bounded::Shape;
 use super::error_bounded::huffman::Tree;
 use super::zstd::Zstd;
-use super::{Codec, Context};
+use super::{Codec, Context, filled};
 use crate::{Cursor, Error, ErrorKind, Result};
 use element::{Element, Integer, Real};
 use exact::{Integers, Reals, size};
@@ -94,8 +94,7 @@ fn write<T: Element>(
         return Err(Error::unsupported(message));
     }
     let values = decode(stream, shape)?;
-    T::write(&values, output);
-    Ok(())
+    T::write(&values, output)
 }
 
 /// Undoes the lossless compression, if there is one. Returns at most `limit` bytes.
@@ -165,7 +164,7 @@ fn reals<T: Real>(stream: &[u8], shape: &Shape) -> Result<Vec<T>> {
         let bytes = cursor.take(shape.count.saturating_mul(T::SIZE_BYTES))?;
         bytes.chunks_exact(T::SIZE_BYTES).map(T::from_big_endian).collect()
     } else if head.same {
-        vec![read_be::<T>(&mut cursor)?; shape.count]
+        filled(read_be::<T>(&mut cursor)?, shape.count)?
     } else if head.regression {
         regression::decode::<T>(&mut cursor, &head, dims)?
     } else {
@@ -277,7 +276,7 @@ fn integers<T: Integer>(stream: &[u8], shape: &Shape) -> Result<Vec<T>> {
     }
     if head.same {
         size(&mut cursor, &head)?;
-        return Ok(vec![read_be(&mut cursor)?; shape.count]);
+        return filled(read_be(&mut cursor)?, shape.count);
     }
     let width = usize::from(cursor.u8()?);
     if width == 0 || width > T::SIZE_BYTES {

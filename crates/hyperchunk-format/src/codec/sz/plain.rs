@@ -3,6 +3,7 @@
 use super::element::Element;
 use crate::Result;
 use crate::codec::error_bounded::grid::{Grid, Lorenzo};
+use crate::codec::with_room;
 
 /// Reconstructs the elements of a chunk from their codes: 0 for an exact value; otherwise `step` computes the
 /// element from its prediction.
@@ -17,7 +18,7 @@ pub(super) fn fill<T: Element>(
         [first, ref volume @ ..] if volume.len() == 3 => (first, volume),
         _ => (1, dims),
     };
-    let mut grid = Grid::<T::Sum>::new(volume, 1);
+    let mut grid = Grid::<T::Sum>::new(volume, 1)?;
     let rank = volume.len();
     let whole = grid.whole();
     let unused = 3_usize.saturating_sub(rank);
@@ -31,7 +32,7 @@ pub(super) fn fill<T: Element>(
     };
     let line = Lorenzo::new(&[z], 2);
 
-    let mut values = Vec::with_capacity(codes.len());
+    let mut values = with_room(codes.len())?;
     let mut codes = codes.iter();
     let mut failed = None;
     for _ in 0..volumes {

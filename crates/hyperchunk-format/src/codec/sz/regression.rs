@@ -50,7 +50,7 @@ pub(super) fn decode<T: Real>(cursor: &mut Cursor<'_>, head: &StreamFlags, dims:
 
     let radius = (intervals / 2).cast_signed();
     let value = |prediction: T, code: i32| corrected(prediction, code, radius, precision);
-    let mut grid = Grid::<T>::new(dims, 1);
+    let mut grid = Grid::<T>::new(dims, 1)?;
     let steps = match dims.len() {
         2 => vec![grid.distance(&[1, 0]), 1],
         _ => vec![grid.distance(&[1, 0, 0]), grid.distance(&[0, 1, 0]), 1],
@@ -96,7 +96,7 @@ pub(super) fn decode<T: Real>(cursor: &mut Cursor<'_>, head: &StreamFlags, dims:
     if missing {
         return Err(damaged("its exact values end early"));
     }
-    Ok(grid.values())
+    grid.values()
 }
 
 /// Returns a prediction plus its quantized error.

@@ -4,6 +4,7 @@ use super::element::Real;
 use super::exact::Reals;
 use super::{QuantizedStream, damaged};
 use crate::Result;
+use crate::codec::with_room;
 
 /// SZ's maximum number of intervals for ratios.
 const MAX_INTERVALS: u32 = 1 << 16;
@@ -61,7 +62,7 @@ pub(super) fn ratios<T: Real>(
     };
     let [planes, rows, columns] = shape;
     let rank = dims.len().min(3);
-    let mut values: Vec<T> = Vec::with_capacity(stored.codes.len());
+    let mut values: Vec<T> = with_room(stored.codes.len())?;
     let mut codes = stored.codes.iter();
     let plane = rows.saturating_mul(columns);
     // In one dimension, predictions follow the unsigned reconstruction, not the values with their signs.

@@ -4,6 +4,7 @@ use super::quantizer::{Indices, Quantizer};
 use super::{Configuration, check_dims, damaged, huffman};
 use crate::codec::error_bounded::grid::{Block, Grid, Lorenzo, MAX_AXES};
 use crate::codec::error_bounded::value::Value;
+use crate::codec::filled;
 use crate::{Cursor, Error, Result};
 
 pub(super) fn decode<T: Value>(
@@ -19,7 +20,7 @@ pub(super) fn decode<T: Value>(
     if size < layers {
         return Err(damaged(format!("blocks of {size} elements")));
     }
-    let mut grid = Grid::<T>::new(dims, layers);
+    let mut grid = Grid::<T>::new(dims, layers)?;
     let blocks = dims.iter().fold(1, |product: usize, side| product.saturating_mul(side.div_ceil(size)));
 
     let steps: Vec<_> = (0..rank).map(|axis| grid.distance(&unit(axis, rank))).collect();
@@ -50,7 +51,7 @@ pub(super) fn decode<T: Value>(
             selection = huffman(cursor, count)?;
         }
     } else {
-        selection.resize(blocks, 0);
+        selection = filled(0, blocks)?;
     }
     let mut quantizer = Quantizer::read::<T>(cursor)?;
     let mut indices = Indices::read(cursor, dims.iter().product())?;
@@ -67,8 +68,7 @@ pub(super) fn decode<T: Value>(
         });
     }
     quantizer.check()?;
-    T::write(&grid.values(), output);
-    Ok(())
+    T::write(&grid.values()?, output)
 }
 
 /// Returns one step along an axis.

@@ -4,6 +4,7 @@ use super::quantizer::{Indices, Quantizer};
 use super::{damaged, huffman};
 use crate::codec::error_bounded::grid::{Grid, Lorenzo};
 use crate::codec::error_bounded::value::Value;
+use crate::codec::with_room;
 use crate::{Cursor, Result};
 
 /// Midpoint of the quantized regression coefficients; 0 marks an exact one.
@@ -37,7 +38,7 @@ pub(super) fn decode<T: Value>(cursor: &mut Cursor<'_>, dims: &[usize], output: 
     let mut quantizer = Quantizer::read::<T>(cursor)?;
     let mut indices = Indices::read(cursor, dims.iter().product())?;
 
-    let mut grid = Grid::<T>::new(dims, 2);
+    let mut grid = Grid::<T>::new(dims, 2)?;
     let [x, y, z] = [[1, 0, 0], [0, 1, 0], [0, 0, 1]].map(|back| grid.distance(&back));
     let lorenzo = |layers| match (axes, layers) {
         (3, _) => Lorenzo::new(&[x, y, z], layers),
@@ -69,8 +70,7 @@ pub(super) fn decode<T: Value>(cursor: &mut Cursor<'_>, dims: &[usize], output: 
         });
     }
     quantizer.check()?;
-    T::write(&grid.values(), output);
-    Ok(())
+    T::write(&grid.values()?, output)
 }
 
 /// Reads the coefficients of `count` blocks, given the error bounds of the linear ones and of the constant.
@@ -80,7 +80,7 @@ fn read_planes(cursor: &mut Cursor<'_>, count: usize, [linear, constant]: [f32; 
     let mut exact = exact.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes));
     let indices = huffman(cursor, count.saturating_mul(4))?;
     let mut plane: Plane = [0.0; 4];
-    let mut planes = Vec::with_capacity(count);
+    let mut planes = with_room(count)?;
     for indices in indices.as_chunks::<4>().0 {
         for ((coefficient, index), bound) in
             plane.iter_mut().zip(indices).zip([linear, linear, linear, constant])

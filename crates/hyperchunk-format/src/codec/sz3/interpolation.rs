@@ -3,6 +3,7 @@
 use super::quantizer::{Indices, Quantizer};
 use super::{check_dims, damaged};
 use crate::codec::error_bounded::value::Value;
+use crate::codec::filled;
 use crate::{Cursor, Result};
 
 pub(super) fn decode<T: Value>(
@@ -26,7 +27,7 @@ pub(super) fn decode<T: Value>(
     let error_bound = quantizer.error_bound;
     let mut indices = Indices::read(cursor, count)?;
 
-    let mut data = vec![T::default(); count];
+    let mut data = filled(T::default(), count)?;
     if let Some(first) = data.first_mut() {
         *first = quantizer.recover(T::default(), indices.next());
     }
@@ -47,8 +48,7 @@ pub(super) fn decode<T: Value>(
         }
     }
     quantizer.check()?;
-    T::write(&data, output);
-    Ok(())
+    T::write(&data, output)
 }
 
 /// Returns the permutation of the axes with this number, in lexicographic order.

@@ -288,7 +288,8 @@ fn data(
         return Err(Error::corrupt(message));
     }
     let Some(count) = dims.first().copied() else {
-        let mut bytes = vec![0; usize::try_from(size).map_err(|_| Error::limit("larger than memory"))?];
+        let size_in_memory = usize::try_from(size).map_err(|_| Error::limit("larger than memory"))?;
+        let mut bytes = hyperchunk::room::zeros(size_in_memory)?;
         file.read_exact(&mut bytes).map_err(|error| refused("read", &place, &error))?;
         dataset.write(&Selection::All, &bytes)?;
         return Ok(size);
@@ -300,7 +301,7 @@ fn data(
     while at < count {
         let rows = step.min(count - at);
         let length = usize::try_from(rows * row).map_err(|_| Error::limit("larger than memory"))?;
-        let mut bytes = vec![0; length];
+        let mut bytes = hyperchunk::room::zeros(length)?;
         file.read_exact(&mut bytes).map_err(|error| refused("read", &place, &error))?;
         let axes = dims
             .iter()

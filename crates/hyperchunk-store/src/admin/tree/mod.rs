@@ -155,7 +155,7 @@ fn data(contents: &Contents, item: &Item, dataset: &Dataset, place: &Path) -> Re
     for slab in slabs(dataset, READ_BYTES) {
         let bytes = slab.count(dataset.dims())?.checked_mul(dataset.datatype().size);
         let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
-        buffer.resize(bytes.ok_or_else(|| Error::limit("larger than memory"))?, 0);
+        hyperchunk::room::resize(&mut buffer, bytes.ok_or_else(|| Error::limit("larger than memory"))?)?;
         dataset.read(&slab, &mut buffer)?;
         let bytes = stream::write(contents, item.input, dataset.datatype(), &buffer)?;
         file.write_all(&bytes).map_err(|error| write(&error))?;

@@ -35,7 +35,7 @@ pub(super) fn write(
     elements: &[u8],
 ) -> Result<Vec<u8>> {
     if !is_stream(datatype) {
-        return Ok(elements.to_vec());
+        return hyperchunk::room::copy(elements);
     }
     let Some(source) = contents.inputs.get(input) else { return Err(Error::invalid("no such file")) };
     let mut out = Vec::new();
@@ -154,7 +154,7 @@ impl Reader<'_> {
     /// Decodes a whole stream.
     pub(super) fn all(&self, datatype: &Datatype, mut stream: &[u8]) -> Result<Vec<u8>> {
         if !is_stream(datatype) {
-            return Ok(stream.to_vec());
+            return hyperchunk::room::copy(stream);
         }
         let mut out = Vec::new();
         while !stream.is_empty() {
@@ -184,7 +184,7 @@ impl Reader<'_> {
             _ if !is_stream(datatype) => out.extend_from_slice(take(stream, datatype.size)?),
             Class::Compound { members } => {
                 let start = out.len();
-                let mut element = vec![0; narrow(datatype.size)?];
+                let mut element = hyperchunk::room::zeros(narrow(datatype.size)?)?;
                 for member in members {
                     self.get(&member.datatype, stream, out)?;
                     let bytes = out.split_off(start);

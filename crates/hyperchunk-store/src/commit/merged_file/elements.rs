@@ -144,7 +144,7 @@ impl Merge {
             usize::try_from(dataset.datatype().size).map_err(|_| Error::limit("larger than memory"))?;
         let bytes = match &dataset.fill().value {
             FillWhen::User(value) if value.len() == size => value.clone(),
-            _ => vec![0; size],
+            _ => hyperchunk::room::zeros(size)?,
         };
         digest::element_following(dataset, &bytes, &self.follow(item))
     }

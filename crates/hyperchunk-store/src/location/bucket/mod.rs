@@ -177,7 +177,8 @@ impl Bucket {
         if size > largest {
             return Err(Error::limit(format!("an object of {size} bytes")));
         }
-        let mut bytes = vec![0; usize::try_from(size).map_err(|_| Error::limit("larger than memory"))?];
+        let size = usize::try_from(size).map_err(|_| Error::limit("larger than memory"))?;
+        let mut bytes = hyperchunk::room::zeros(size)?;
         source.read_at(0, &mut bytes)?;
         Ok(bytes)
     }

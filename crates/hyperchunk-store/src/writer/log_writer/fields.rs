@@ -95,7 +95,8 @@ impl LogWriter {
         for slab in &boxes {
             let length =
                 slab.elements()?.checked_mul(element).and_then(|length| usize::try_from(length).ok());
-            let mut whole = vec![0; length.ok_or_else(|| Error::limit("a box larger than memory"))?];
+            let mut whole =
+                hyperchunk::room::zeros(length.ok_or_else(|| Error::limit("a box larger than memory"))?)?;
             self.read(dataset, &slab.to_selection(), &mut whole)?;
             self.notify_observer(dataset, std::slice::from_ref(slab), false, Some(&whole))?;
         }
