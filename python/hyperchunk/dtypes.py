@@ -72,6 +72,14 @@ class Empty:
         return f"Empty(dtype={self.dtype!r})"
 
 
+def as_empty(value: object) -> Empty | None:
+    """Returns the value of a null dataspace, of h5py's class too, as one of this class; None for other values."""
+    if isinstance(value, Empty):
+        return value
+    dtype = getattr(value, "dtype", None)
+    return Empty(dtype) if type(value).__name__ == "Empty" and isinstance(dtype, np.dtype) else None
+
+
 class SpecialTypes(TypedDict, total=False):
     """Argument of :func:`special_dtype`: one of these."""
 

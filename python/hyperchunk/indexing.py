@@ -77,14 +77,14 @@ def pointwise(dims: Shape, args: Args, *, front: bool, exact: bool) -> Selection
         front: Puts the lists' dimensions first, as `vindex` does; otherwise at NumPy's place.
         exact: Selects no element beyond the index, for writing.
     """
-    from hyperchunk.selections import MultiBlockSlice, Selection, _each_dimension, _index, _slice
+    from hyperchunk.selections import Selection, _each_dimension, _index, _slice, is_blocks
 
     parts: list[Array | tuple[int, int, int, int]] = []
     steps: list[slice] = []
     args = _split_masks(dims, args)
     apart = _are_apart(args)
     for axis, (arg, length) in enumerate(_each_dimension(dims, args)):
-        if isinstance(arg, MultiBlockSlice):
+        if is_blocks(arg):
             parts.append(arg.indices(length))
             steps.append(slice(None))
         elif arg is None or isinstance(arg, slice):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
 import numpy as np
 
@@ -61,6 +61,11 @@ class MultiBlockSlice:
 
     def __repr__(self) -> str:
         return self._repr(self.count)
+
+
+def is_blocks(arg: object) -> TypeGuard[MultiBlockSlice]:
+    """Returns whether an index is a slice of blocks, of this class or of h5py's, which has the same methods."""
+    return isinstance(arg, MultiBlockSlice) or type(arg).__name__ == "MultiBlockSlice"
 
 
 class Selection(NamedTuple):
@@ -212,7 +217,7 @@ def _axes(dims: Shape, args: Args) -> Selection:
             axes.append((index, 1, 1, 1))
             counts.append(1)
             is_scalar = True
-        elif isinstance(arg, MultiBlockSlice):
+        elif is_blocks(arg):
             axes.append(arg.indices(length))
             counts.append(axes[-1][2] * axes[-1][3])
         else:
@@ -339,12 +344,12 @@ def numpy_index(args: Args, dims: Shape) -> Args:
     """Converts an index for NumPy, which has no slices of blocks."""
 
     def blocks(arg: IndexItem | None, length: int) -> IndexItem:
-        if not isinstance(arg, MultiBlockSlice):
+        if not is_blocks(arg):
             return slice(None) if arg is None else arg
         start, stride, count, block = arg.indices(length)
         return (start + stride * np.arange(count)[:, None] + np.arange(block)).ravel()
 
-    if not any(isinstance(arg, MultiBlockSlice) for arg in args):
+    if not any(is_blocks(arg) for arg in args):
         return args
     return tuple(blocks(arg, length) for arg, length in _each_dimension(dims, args))
 

@@ -9,7 +9,7 @@ import numpy as np
 from hyperchunk import _core, dtypes
 from hyperchunk.attributes import AttributeManager
 from hyperchunk.datatype import Datatype
-from hyperchunk.dtypes import Empty
+from hyperchunk.dtypes import as_empty
 from hyperchunk.exceptions import InvalidError, also
 from hyperchunk.objects import encode
 from hyperchunk.typing import Dtype, DtypeOrDatatype, ShapeLike
@@ -83,8 +83,8 @@ class WritableAttributes(MutableNames, AttributeManager):
             description = None
             wanted = None if dtype is None else np.dtype(dtype)
         raw, as_utf8 = encode(name), not encode(name).isascii()
-        if isinstance(data, Empty):
-            description = description or datatypes.stored(wanted or data.dtype)
+        if (nothing := as_empty(data)) is not None:
+            description = description or datatypes.stored(wanted or nothing.dtype)
             empty = _core.Datatype(description)
             self._node.set_attribute(raw, empty, None, b"", utf8=as_utf8, committed=committed, last=True)
             return

@@ -44,6 +44,10 @@ def parse_shape(shape: ShapeLike) -> Shape:
     return (int(shape),) if isinstance(shape, int | np.integer) else tuple(int(length) for length in shape)
 
 
+# Lengths have 64 bits.
+_MOST_ELEMENTS = 2**64 - 1
+
+
 def extent(shape: ShapeLike | None, array: Array | None, shown: Dtype) -> Shape:
     """Returns the requested extent of a dataset, checked against the data."""
     own = None
@@ -59,6 +63,9 @@ def extent(shape: ShapeLike | None, array: Array | None, shown: Dtype) -> Shape:
     wanted = parse_shape(shape)
     if any(length < 0 for length in wanted):
         raise also(InvalidError(f"cannot make a dataset of the shape {wanted}: a length is below zero"), OverflowError)
+    if any(length > _MOST_ELEMENTS for length in wanted):
+        message = f"cannot make a dataset of the shape {wanted}: expected lengths below 2**64"
+        raise also(InvalidError(message), OverflowError)
     if own is not None and int(np.prod(wanted, dtype=np.int64)) != int(np.prod(own, dtype=np.int64)):
         raise ValueError("Shape tuple is incompatible with data")
     return wanted

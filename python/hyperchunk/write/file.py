@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +10,7 @@ from types import TracebackType
 from typing import Self, Unpack, cast
 
 from hyperchunk import _core, observing
-from hyperchunk.exceptions import UnsupportedError
+from hyperchunk.exceptions import IsFolderError, UnsupportedError
 from hyperchunk.file import _DRIVERS, File, _Named, check_cache, is_url, network_options, parse_locking, to_path
 from hyperchunk.objects import Recipe
 from hyperchunk.sources import local_path, python_source, python_target
@@ -201,6 +202,10 @@ class WritableFile(WritableGroup, File):
             path = path.removeprefix("file://")
             if "\0" in path:
                 raise ValueError("embedded null byte")
+            if mode in ("r+", "a") and Path(path).is_dir():
+                folder_error = IsFolderError(f"cannot edit the file: it is a folder (file {path})")
+                folder_error.errno = errno.EISDIR
+                raise folder_error
             edits = mode == "r+" or (mode == "a" and Path(path).exists())
             make = _core.Writer.edit if edits else _core.Writer.create
             folder = "" if Path(path).is_absolute() else str(Path.cwd())

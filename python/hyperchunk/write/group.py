@@ -13,7 +13,7 @@ import numpy.typing as npt
 from hyperchunk import _core, dtypes
 from hyperchunk.dataset import Dataset
 from hyperchunk.datatype import Datatype
-from hyperchunk.dtypes import Description, Empty
+from hyperchunk.dtypes import Description, Empty, as_empty
 from hyperchunk.exceptions import InvalidError, ObjectNotFoundError, SourceNotFoundError, UnsupportedError, also
 from hyperchunk.group import Group, wrap
 from hyperchunk.links import ExternalLink, HardLink, SoftLink, from_h5py
@@ -152,8 +152,9 @@ class WritableGroup(MutableNames, WritableObject, Group):
             ...     t.chunks
             (100, 10)
         """
-        if isinstance(data, Empty):
-            dtype, shape_of = data.dtype if dtype is None else dtype, None
+        if (empty := as_empty(data)) is not None:
+            data = empty
+            dtype, shape_of = empty.dtype if dtype is None else dtype, None
         else:
             shape_of = shape
         description, committed, shown, array = self._type(dtype, data)
@@ -212,6 +213,11 @@ class WritableGroup(MutableNames, WritableObject, Group):
             ...     file.create_virtual_dataset("t", layout, fillvalue=-1).is_virtual
             True
         """
+        if not isinstance(layout, VirtualLayout):
+            raise TypeError(
+                f"cannot create a virtual dataset: expected a hyperchunk.VirtualLayout, got {type(layout)!r}; make the "
+                "layout and its sources with hyperchunk's classes"
+            )
         description, committed, shown, _ = self._type(layout.dtype, None)
         parent, last = self._place(name)
         made = creation.virtual(

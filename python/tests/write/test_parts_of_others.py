@@ -1,5 +1,6 @@
 """Region references, virtual datasets and copies: objects that refer to parts of others."""
 
+import errno
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -273,3 +274,29 @@ def test_references_of_h5py_s_dtypes(new: Any, tmp_path: Path) -> None:
         assert file["x"][file["regions"][0]].tolist() == [1, 2] == file["x"][file["pairs"]["r"][1]].tolist()
         assert file[file["objects"][0]] == file["x"]
         assert file["x"][file.attrs["region"]].tolist() == [0, 1]
+
+
+def test_values_and_indices_of_h5py_s_classes(new: Any, tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    with hyperchunk.File(path, "w") as file:
+        file["x"] = np.arange(10)
+        file["set"] = h5py.Empty("i4")
+        file.create_dataset("made", data=h5py.Empty("f4"))
+        file.attrs["nothing"] = h5py.Empty("i2")
+        blocks = h5py.MultiBlockSlice(start=1, stride=4, count=2, block=2)
+        assert file["x"][blocks].tolist() == [1, 2, 5, 6]
+        with pytest.raises(TypeError, match=r"expected a hyperchunk\.VirtualLayout"):
+            file.create_virtual_dataset("v", h5py.VirtualLayout((5,), "i8"))
+        with pytest.raises(OverflowError, match=r"below 2\*\*64"):
+            file.create_dataset("huge", (2**64,), "i4")
+    with h5py.File(path) as file:
+        assert (file["set"].dtype, file["made"].dtype) == ("i4", "f4")
+        assert file["set"].shape is None is file["made"].shape
+        assert file.attrs["nothing"] == h5py.Empty("i2")
+
+
+@pytest.mark.parametrize("mode", ["r+", "a"])
+def test_edit_of_a_folder(tmp_path: Path, mode: str) -> None:
+    with pytest.raises(IsADirectoryError, match="it is a folder") as caught:
+        hyperchunk.open(tmp_path, mode)
+    assert caught.value.errno == errno.EISDIR
