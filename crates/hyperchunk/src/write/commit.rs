@@ -315,6 +315,10 @@ impl Inner {
         for (address, header) in &structure.pinned {
             self.sink.write_at(*address, header)?;
         }
+        // By this, `recover` tells the file from another one of its name. It need not reach the disk first: without it,
+        // the journal has nothing that this commit does not have. In SWMR mode the structure changes in place.
+        let fixed = if swmr { &[][..] } else { &structure.region };
+        self.note_commit(&superblock, structure.start, fixed)?;
         self.sink.sync()?;
         self.sink.write_at(0, &superblock)?;
         if companion.is_some() {

@@ -5,9 +5,9 @@
 //! journal.
 
 use super::chunks::NewChunk;
+use super::commit_mark::{CommitMark, ReplacedMark};
 use super::options::NewLayout;
 use super::tree::{NewLink, NodeId};
-use crate::companion::Trust;
 use crate::io::local::EXISTS;
 use crate::os;
 use crate::output::Folder;
@@ -20,15 +20,15 @@ use hyperchunk_format::model::{
 use hyperchunk_format::parse::message as parse;
 use hyperchunk_format::parse::virtual_layout::parse as parse_mappings;
 use hyperchunk_format::{Blocks, Cursor, Fuel, Image, Sizes};
-use std::fs::{File, Metadata};
-use std::io::{Read, Write};
-#[cfg(unix)]
-use std::os::unix::fs::MetadataExt as _;
+use std::fs::File;
+use std::io::{Seek as _, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Signature of a journal.
-const MAGIC: &[u8; 16] = b"Hyperchunk jrnl2";
+pub(super) const MAGIC: &[u8; 16] = b"Hyperchunk jrnl3";
+/// Signature of a journal of releases that did not mark their commits.
+pub(super) const UNMARKED_MAGIC: &[u8; 16] = b"Hyperchunk jrnl2";
 /// Maximum size of an entry, in bytes.
 const MAX_ENTRY_BYTES: usize = 1 << 30;
 /// Maximum number of chunks in an entry.
@@ -95,6 +95,10 @@ pub(super) enum Entry {
     },
     /// Number of bytes before the superblock.
     UserBlock(u64),
+    /// A commit, before its superblock is written.
+    Commit(CommitMark),
+    /// The file that the new one is to replace.
+    Replaces(ReplacedMark),
 }
 
 /// A dataset at its creation.
@@ -260,7 +264,9 @@ impl Journal {
         let mut state = self.state();
         if state.torn {
             // The disk may have free space again.
-            state.file.set_len(state.end).map_err(refused)?;
+            let end = state.end;
+            state.file.set_len(end).map_err(refused)?;
+            state.file.seek(SeekFrom::Start(end)).map_err(refused)?;
             state.torn = false;
         }
         let synced = |file: &File| if sync { file.sync_data() } else { Ok(()) };
@@ -271,6 +277,21 @@ impl Journal {
         }
         state.end += bytes.len() as u64;
         Ok(())
+    }
+
+    /// Continues a journal after its last complete entry, which ends at `end`.
+    pub(super) fn resume(mut file: File, (folder, path): (Folder, PathBuf), mut end: u64) -> Result<Self> {
+        if end < MAGIC.len() as u64 {
+            end = MAGIC.len() as u64;
+            let begun = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(MAGIC));
+            begun.map_err(|error| {
+                Error::new(ErrorKind::Io, format!("cannot write the journal: {error}"))
+                    .caused_by(&error)
+                    .file(path.display())
+            })?;
+        }
+        let state = State { file, end, torn: true, ended: false };
+        Ok(Self { state: Mutex::new(state), folder, path })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -312,100 +333,9 @@ pub(super) fn delete_unstarted(error: Error, journal: Option<&Journal>) -> Error
 }
 
 /// Returns the error for a journal that another writer has locked.
-fn busy(path: &Path) -> Error {
+pub(super) fn busy(path: &Path) -> Error {
     let message = "another program writes the file";
     Error::new(ErrorKind::Io, message).file(path.display())
-}
-
-/// The journal that a killed writer left, locked.
-#[derive(Debug)]
-pub(super) struct AbandonedJournal {
-    file: File,
-    folder: Folder,
-    path: PathBuf,
-}
-
-impl AbandonedJournal {
-    /// Opens and locks a journal that no writer holds any more. It must belong to the user, root or the
-    /// file's owner, or be in a folder that only its owner may write to: a journal decides the contents of
-    /// a file.
-    pub(super) fn open(file: &Path) -> Result<Self> {
-        let path = journal_path(file);
-        let refused = |error: std::io::Error| {
-            let kind = match error.kind() {
-                std::io::ErrorKind::NotFound => ErrorKind::NotFound,
-                _ => ErrorKind::Io,
-            };
-            Error::new(kind, format!("cannot read the journal: {error}")).file(path.display())
-        };
-        let (folder, name) = Folder::of(&path).map_err(refused)?;
-        let journal = folder.open_file(&name).map_err(refused)?;
-        let metadata = journal.metadata().map_err(refused)?;
-        check_made_by(&folder, file, &path, &metadata)?;
-        journal.try_lock().map_err(|_| busy(&path))?;
-        // Its writer may have ended since it was opened.
-        if !folder.is_at(&name, &journal) {
-            return Err(busy(&path));
-        }
-        Ok(Self { file: journal, folder, path })
-    }
-
-    /// Checks that the unfinished file is trusted, by the same rules as the journal.
-    pub(super) fn check(&self, file: &Path, partial: &Path, metadata: &Metadata) -> Result<()> {
-        check_made_by(&self.folder, file, partial, metadata)
-    }
-
-    /// Deletes the journal.
-    pub(super) fn end(self) -> Result<()> {
-        let removed = self.folder.remove(self.path.file_name().unwrap_or_default());
-        removed.map_err(|error| Error::new(ErrorKind::Io, format!("cannot delete the journal: {error}")))
-    }
-}
-
-/// Refuses a file that another user could have put there.
-pub(super) fn check_made_by(folder: &Folder, file: &Path, path: &Path, metadata: &Metadata) -> Result<()> {
-    let trust = Trust::for_writer(file);
-    #[cfg(unix)]
-    if let Ok(above) = folder.metadata()
-        && above.mode() & 0o022 == 0
-        && trust.check_file_owner(path, &above).is_ok()
-    {
-        return Ok(());
-    }
-    #[cfg(not(unix))]
-    let _ = folder;
-    trust.check_file_owner(path, metadata)
-}
-
-/// Reads all entries of a journal, up to a torn one; also returns the number of bytes after that.
-pub(super) fn read(journal: &AbandonedJournal) -> Result<(Vec<Entry>, u64)> {
-    let path = &journal.path;
-    let refused = |error: std::io::Error| {
-        Error::new(ErrorKind::Io, format!("cannot read the journal: {error}")).file(path.display())
-    };
-    let mut file = &journal.file;
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes).map_err(refused)?;
-    if MAGIC.starts_with(&bytes) {
-        return Ok((Vec::new(), 0));
-    }
-    let Some(mut rest) = bytes.strip_prefix(MAGIC) else {
-        return Err(Error::corrupt("not a journal of a writer").file(path.display()));
-    };
-    let mut entries = Vec::new();
-    while let Some((head, behind)) = rest.split_first_chunk::<8>() {
-        let [a, b, c, d, e, f, g, h] = *head;
-        let length = u32::from_le_bytes([a, b, c, d]) as usize;
-        let Some(body) =
-            behind.get(..length).filter(|body| lookup3(body) == u32::from_le_bytes([e, f, g, h]))
-        else {
-            break;
-        };
-        let mut cursor = Cursor::new(body, "journal", 0);
-        entries.push(Entry::decode(&mut cursor).map_err(|error| error.file(path.display()))?);
-        rest = behind.get(length..).unwrap_or_default();
-    }
-    Ok((entries, rest.len() as u64))
 }
 
 /// Appends an entry: its length, a checksum, and the bytes that `body` appends.
@@ -518,7 +448,9 @@ impl Entry {
             | Self::Datatype(_)
             | Self::Dataset(_)
             | Self::RootOrder(_)
-            | Self::UserBlock(_) => None,
+            | Self::UserBlock(_)
+            | Self::Commit(_)
+            | Self::Replaces(_) => None,
         }
     }
 
@@ -622,11 +554,19 @@ impl Entry {
                 bytes.push(16);
                 number(bytes, *size);
             }
+            Self::Commit(mark) => {
+                bytes.push(17);
+                mark.encode(bytes);
+            }
+            Self::Replaces(mark) => {
+                bytes.push(18);
+                mark.encode(bytes);
+            }
         }
         Ok(())
     }
 
-    fn decode(cursor: &mut Cursor<'_>) -> Result<Self> {
+    pub(super) fn decode(cursor: &mut Cursor<'_>) -> Result<Self> {
         Ok(match cursor.u8()? {
             1 => Self::Group { track_order: cursor.u8()? != 0 },
             2 => Self::Datatype(datatype(cursor)?),
@@ -673,6 +613,8 @@ impl Entry {
             },
             15 => Self::Compact { object: id(cursor)?, data: taken(cursor)?.to_vec() },
             16 => Self::UserBlock(cursor.u64()?),
+            17 => Self::Commit(CommitMark::decode(cursor)?),
+            18 => Self::Replaces(ReplacedMark::decode(cursor)?),
             other => return Err(Error::corrupt(format!("an entry of kind {other} in the journal"))),
         })
     }

@@ -9,10 +9,12 @@
 //!
 //! Source: *RFC: Direct Chunk Write*; specification §II to §VII.
 
+mod abandoned_journal;
 mod auxiliary;
 mod chunk_key;
 mod chunks;
 mod commit;
+mod commit_mark;
 mod dataset;
 mod edit;
 mod embedded_format;
@@ -89,6 +91,8 @@ fn notice(what: &str, age: LibVersion) -> String {
 
 #[cfg(test)]
 mod failing_tests;
+#[cfg(test)]
+mod recover_tests;
 #[cfg(test)]
 mod swmr_tests;
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! Recovery of files whose writer was killed.
 
+use super::abandoned_journal::{self, AbandonedJournal, JournalContents};
 use super::chunks::Data;
-use super::journal::{self, AbandonedJournal, Entry, PlacedChunk, digest};
+use super::commit_mark::{self, CommitMark, ReplacedMark};
+use super::journal::{self, Entry, PlacedChunk, digest};
 use super::new_dataset::dataset_node;
 use super::offset_sink::OffsetSink;
 use super::omitted_parts::{self, OmittedParts};
@@ -40,8 +42,8 @@ pub struct RecoveryReport {
 /// ones.
 ///
 /// # Errors
-/// NotFound if there is nothing to recover; Io if a program still writes the file; Corrupt if the journal
-/// is damaged.
+/// NotFound if there is nothing to recover; Io if a program still writes the file; Changed if the file was
+/// replaced or changed since, which then stays as it is; Corrupt if the journal is damaged.
 pub fn recover(path: impl AsRef<Path>) -> Result<RecoveryReport> {
     let path = path.as_ref();
     recovered(path).map_err(|error| error.file(path.display()))
@@ -57,6 +59,9 @@ struct JournalledDatasets {
     end: u64,
     /// Contents that HDF5 cannot hold.
     left_out: OmittedParts,
+    commits: Vec<CommitMark>,
+    /// The file that was to be replaced.
+    replaces: Option<ReplacedMark>,
 }
 
 fn recovered(path: &Path) -> Result<RecoveryReport> {
@@ -72,9 +77,11 @@ fn recovered(path: &Path) -> Result<RecoveryReport> {
         }
         _ => error,
     })?;
-    let (entries, torn) = journal::read(&journal)?;
+    let JournalContents { entries, end, torn, is_marked } = abandoned_journal::read(&journal)?;
     let partial = LocalSink::partial_path(path);
-    if entries.is_empty() && !path.exists() && partial.symlink_metadata().is_err() {
+    let is_finished = partial.symlink_metadata().is_err();
+    let is_begun = |entry: &Entry| !matches!(entry, Entry::Replaces(_) | Entry::UserBlock(_));
+    if is_finished && !entries.iter().any(is_begun) && (is_marked || !path.exists()) {
         journal.end()?;
         return Err(Error::new(ErrorKind::NotFound, "nothing to recover: nothing had been written yet"));
     }
@@ -91,8 +98,17 @@ fn recovered(path: &Path) -> Result<RecoveryReport> {
     options.user_block = found.user_block;
     let first = found.end.max(local.length()?.saturating_sub(found.user_block)).next_multiple_of(8);
     let sink = OffsetSink::over(Arc::<LocalSink>::clone(&local), found.user_block);
+    if is_finished && is_marked {
+        let length = local.length()?.saturating_sub(found.user_block);
+        commit_mark::check_commit(&found.commits, &*sink, length, journal.path())?;
+    }
+    if let Some(replaces) = found.replaces.filter(|_| !is_finished) {
+        replaces.check(path, &local.partial(), journal.path())?;
+    }
     let shown = path.to_string_lossy();
-    let writer = Writer::over(local, Some(&shown), &options, None, first);
+    // Its commit is marked, too: this recovery may be interrupted, and repeated.
+    let journal = journal.resume(end)?;
+    let writer = Writer::over(local, Some(&shown), &options, Some(journal), first);
     let lost = Mutex::new(Vec::new());
     let mut recovered = RecoveryReport { torn, ..RecoveryReport::default() };
     let mut datasets = HashMap::new();
@@ -129,11 +145,11 @@ fn recovered(path: &Path) -> Result<RecoveryReport> {
     *writer.0.tree_mut() = tree;
     let unencodable = omitted_parts::unencodable(&writer)?;
     lost.lock().unwrap_or_else(PoisonError::into_inner).extend(unencodable);
+    writer.flush()?;
     writer.close()?;
     recovered.chunks = whole.into_inner().unwrap_or_else(PoisonError::into_inner);
     recovered.lost = lost.into_inner().unwrap_or_else(PoisonError::into_inner);
     recovered.lost.sort();
-    journal.end()?;
     Ok(recovered)
 }
 
@@ -220,6 +236,8 @@ fn replay(tree: &mut Tree, found: &mut JournalledDatasets, entry: Entry) -> Resu
     }
     match entry {
         Entry::UserBlock(size) => found.user_block = size,
+        Entry::Commit(mark) => found.commits.push(mark),
+        Entry::Replaces(mark) => found.replaces = Some(mark),
         Entry::Group { track_order } => {
             tree.add(Node::new(NodeKind::Group(GroupNode::default()), track_order));
         }

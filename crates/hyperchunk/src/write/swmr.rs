@@ -194,6 +194,7 @@ impl Inner {
         let end = self.space.end();
         let mut bytes = superblock::encode(3, swmr.root, end, swmr.extension, self.options.user_block)?;
         superblock::mark_swmr(&mut bytes)?;
+        self.note_commit(&bytes, 0, &[])?;
         self.sink.write_at(0, &bytes)?;
         self.sink.sync()
     }

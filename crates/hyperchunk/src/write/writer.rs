@@ -1,6 +1,7 @@
 //! Writer of a new file.
 
 use super::chunks::{Data, NewChunk};
+use super::commit_mark::{CommitMark, ReplacedMark};
 use super::dataset::DatasetWriter;
 use super::edit::Edit;
 use super::embedded_format::Companion;
@@ -157,6 +158,14 @@ impl Inner {
         journal.add(entries, self.options.sync == Sync::Write)
     }
 
+    /// Journals a commit whose superblock is about to be written.
+    pub(super) fn note_commit(&self, superblock: &[u8], start: u64, structure: &[u8]) -> Result<()> {
+        if self.journal.is_none() {
+            return Ok(());
+        }
+        self.note(&[Entry::Commit(CommitMark::new(superblock, start, structure))])
+    }
+
     /// Journals that chunks were stored contiguously from `address` on.
     pub(super) fn note_chunks(&self, object: NodeId, chunks: &[NewChunk<'_>], address: u64) -> Result<()> {
         let Some(journal) = &self.journal else { return Ok(()) };
@@ -230,7 +239,9 @@ impl Writer {
         // The journal first: it is the lock between writers of the file.
         let journal = options.journal.then(|| Journal::create(path)).transpose()?;
         let start = if options.journal { LocalSink::recoverable } else { LocalSink::create };
-        let sink = match start(path, options.sync, options.replace, options.locking) {
+        let replaces = Entry::Replaces(ReplacedMark::of(path));
+        let noted = journal.as_ref().map_or(Ok(()), |journal| journal.add(&[replaces], false));
+        let sink = match noted.and_then(|()| start(path, options.sync, options.replace, options.locking)) {
             Ok(sink) => sink,
             Err(error) => return Err(delete_unstarted(error, journal.as_ref())),
         };

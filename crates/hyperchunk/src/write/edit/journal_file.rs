@@ -1,6 +1,7 @@
 //! The redo journal of a local file, and completion of the commit that an interrupted program left.
 
-use super::super::journal::{check_made_by, with_suffix};
+use super::super::abandoned_journal::check_made_by;
+use super::super::journal::with_suffix;
 use super::super::options::Sync;
 use super::super::sink::LocalSink;
 use super::super::snapshot::narrow;

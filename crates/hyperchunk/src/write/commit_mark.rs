@@ -1,0 +1,131 @@
+//! Marks in a journal by which `recover` tells the file of its writer from another one of that name.
+
+use super::sink::Sink;
+use crate::{Error, ErrorKind, Result, os};
+use hyperchunk_format::Cursor;
+use hyperchunk_format::checksum::lookup3;
+use hyperchunk_format::encode::superblock;
+use std::path::Path;
+
+/// Number of bytes of a superblock before its checksum.
+const FIELD_BYTES: usize = 44;
+/// Offset of the status flags, which `h5clear` and programs that follow the file change.
+const FLAGS_AT: usize = 11;
+
+/// Mark of a commit: the superblock, and the place and checksum of the structure that belongs to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct CommitMark {
+    superblock: Vec<u8>,
+    start: u64,
+    length: u64,
+    sum: u32,
+}
+
+/// Returns the fields of a superblock that stay as they are while the file has the same commit.
+fn lasting_fields(superblock: &[u8]) -> Vec<u8> {
+    let mut fields = superblock[..superblock.len().min(FIELD_BYTES)].to_vec();
+    if let Some(flags) = fields.get_mut(FLAGS_AT) {
+        *flags = 0;
+    }
+    fields
+}
+
+impl CommitMark {
+    /// Creates the mark of a commit whose structure is stored at `start`. Structure that changes in place (SWMR) is
+    /// empty here.
+    pub(super) fn new(superblock: &[u8], start: u64, structure: &[u8]) -> Self {
+        let (length, sum) = (structure.len() as u64, lookup3(structure));
+        Self { superblock: lasting_fields(superblock), start, length, sum }
+    }
+
+    /// Returns whether the file of `length` bytes in a sink has this commit, unchanged.
+    fn is_in(&self, sink: &dyn Sink, length: u64) -> Result<bool> {
+        let mut found = vec![0; usize::try_from(superblock::SIZE).unwrap_or(0)];
+        sink.read_at(0, &mut found)?;
+        let end = self.start.checked_add(self.length).filter(|end| *end <= length);
+        if lasting_fields(&found) != self.superblock || end.is_none() {
+            return Ok(false);
+        }
+        let size = usize::try_from(self.length).map_err(|_| Error::limit("structure larger than memory"))?;
+        let mut structure = vec![0; size];
+        sink.read_at(self.start, &mut structure)?;
+        Ok(lookup3(&structure) == self.sum)
+    }
+
+    pub(super) fn encode(&self, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(&(self.superblock.len() as u64).to_le_bytes());
+        bytes.extend_from_slice(&self.superblock);
+        bytes.extend_from_slice(&self.start.to_le_bytes());
+        bytes.extend_from_slice(&self.length.to_le_bytes());
+        bytes.extend_from_slice(&self.sum.to_le_bytes());
+    }
+
+    pub(super) fn decode(cursor: &mut Cursor<'_>) -> Result<Self> {
+        let size = usize::try_from(cursor.u64()?).map_err(|_| Error::corrupt("a length"))?;
+        let superblock = cursor.take(size)?.to_vec();
+        Ok(Self { superblock, start: cursor.u64()?, length: cursor.u64()?, sum: cursor.u32()? })
+    }
+}
+
+/// Checks that the file in a sink has one of the commits of its writer. An attempt that failed has a mark, too, so
+/// that it need not be the last one.
+///
+/// # Errors
+/// Changed if it has none of them.
+pub(super) fn check_commit(marks: &[CommitMark], sink: &dyn Sink, length: u64, journal: &Path) -> Result<()> {
+    for mark in marks.iter().rev() {
+        if mark.is_in(sink, length)? {
+            return Ok(());
+        }
+    }
+    let message = format!(
+        "cannot recover the file: expected the one that a killed writer left, as it left it, got one that was \
+         replaced or changed since; move {} away to keep the file as it is",
+        journal.display()
+    );
+    Err(Error::new(ErrorKind::Changed, message))
+}
+
+/// Mark of the file that a new one is to replace: its size and the time of its last change; `None` if there is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ReplacedMark(Option<(u64, i64, i64)>);
+
+impl ReplacedMark {
+    /// Returns the mark of the file at a path.
+    pub(super) fn of(path: &Path) -> Self {
+        Self(path.symlink_metadata().ok().map(|metadata| os::version(&metadata).1))
+    }
+
+    /// Checks that the file that the unfinished one replaces is still the same.
+    ///
+    /// # Errors
+    /// Changed if it is another one.
+    pub(super) fn check(self, path: &Path, partial: &Path, journal: &Path) -> Result<()> {
+        let now = Self::of(path);
+        if now == self || now.0.is_none() {
+            return Ok(());
+        }
+        let expected = if self.0.is_some() { "the file that its writer was to replace" } else { "no file" };
+        let message = format!(
+            "cannot recover the file: expected {expected} in its place, got one that was put there or changed since; \
+             move it away to get back what {} has, or delete that and {} to keep it",
+            partial.display(),
+            journal.display()
+        );
+        Err(Error::new(ErrorKind::Changed, message))
+    }
+
+    pub(super) fn encode(self, bytes: &mut Vec<u8>) {
+        bytes.push(u8::from(self.0.is_some()));
+        let (size, seconds, nanoseconds) = self.0.unwrap_or_default();
+        bytes.extend_from_slice(&size.to_le_bytes());
+        bytes.extend_from_slice(&seconds.to_le_bytes());
+        bytes.extend_from_slice(&nanoseconds.to_le_bytes());
+    }
+
+    pub(super) fn decode(cursor: &mut Cursor<'_>) -> Result<Self> {
+        let is_there = cursor.u8()? != 0;
+        let version = (cursor.u64()?, cursor.u64()?.cast_signed(), cursor.u64()?.cast_signed());
+        Ok(Self(is_there.then_some(version)))
+    }
+}

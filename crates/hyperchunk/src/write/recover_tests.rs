@@ -1,0 +1,241 @@
+//! Recovery leaves files alone that are not its journal's.
+
+use super::*;
+use crate::{ErrorKind, File, OpenOptions};
+use hyperchunk_format::encode::LibVersion;
+use hyperchunk_format::model::{
+    Attribute, ByteOrder, CharacterSet, Dataspace, Datatype as StoredDatatype, Name,
+};
+use hyperchunk_format::select::Selection;
+use std::path::{Path, PathBuf};
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("hyperchunk-recover-{name}-{}", std::process::id()));
+        drop(std::fs::remove_dir_all(&path));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        drop(std::fs::remove_dir_all(&self.0));
+    }
+}
+
+fn int32() -> StoredDatatype {
+    StoredDatatype::integer(4, true, ByteOrder::Little)
+}
+
+fn add(file: &Writer, name: &str) {
+    let dataspace = Dataspace::Simple { dims: vec![100], max: vec![None] };
+    let options = DatasetOptions::new(int32(), dataspace).with_layout(NewLayout::Chunked(vec![10]));
+    let dataset = file.create_dataset(NodeId::ROOT, name.as_bytes(), options).unwrap();
+    dataset.write(&Selection::All, &[7; 400]).unwrap();
+}
+
+fn note(file: &Writer, value: u8) {
+    let attribute = Attribute {
+        name: Name::from("note"),
+        charset: CharacterSet::Ascii,
+        datatype: int32(),
+        dataspace: Dataspace::Scalar,
+        data: vec![value; 4],
+        committed: None,
+        creation_order: None,
+    };
+    file.set_attribute(NodeId::ROOT, attribute).unwrap();
+}
+
+fn names(path: &Path) -> Vec<String> {
+    let root = File::open(path, &OpenOptions::default()).unwrap().root().unwrap().group().unwrap();
+    let mut names: Vec<String> = root.links().unwrap().iter().map(|link| link.name.to_string()).collect();
+    names.sort();
+    names
+}
+
+fn whole(path: &Path, names: &[&str]) {
+    let file = Writer::create(path, &CreateOptions::default()).unwrap();
+    names.iter().for_each(|name| add(&file, name));
+    file.close().unwrap();
+}
+
+/// Leaves what a killed writer leaves that has written one dataset before its commit and one after it.
+fn killed(path: &Path, user_block: u64) {
+    let options = CreateOptions { user_block, ..CreateOptions::default() };
+    let file = Writer::create(path, &options).unwrap();
+    note(&file, 1);
+    add(&file, "early");
+    file.flush().unwrap();
+    add(&file, "late");
+}
+
+fn assert_refused(path: &Path) {
+    let before = std::fs::read(path).unwrap();
+    let error = recover(path).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Changed, "{error}");
+    assert!(error.to_string().contains("a.h5.journal"), "{error}");
+    assert!(std::fs::read(path).unwrap() == before, "{error}");
+}
+
+#[test]
+fn test_recover_of_the_file_of_the_writer() {
+    for user_block in [0, 512] {
+        let folder = Folder::new(&format!("own-{user_block}"));
+        let path = folder.at("a.h5");
+        killed(&path, user_block);
+        // Moved away and back, so that it is another file with the same bytes.
+        std::fs::copy(&path, folder.at("b.h5")).unwrap();
+        std::fs::rename(folder.at("b.h5"), &path).unwrap();
+        recover(&path).unwrap();
+        assert_eq!(names(&path), ["early", "late"]);
+    }
+}
+
+#[test]
+fn test_recover_after_a_commit_that_failed_or_did_not_begin() {
+    let folder = Folder::new("attempt");
+    let path = folder.at("a.h5");
+    let file = Writer::create(&path, &CreateOptions::default()).unwrap();
+    add(&file, "early");
+    file.flush().unwrap();
+    add(&file, "late");
+    // The superblock of this commit is not written.
+    file.0.note_commit(&[1; 48], 4096, &[1, 2, 3]).unwrap();
+    drop(file);
+    recover(&path).unwrap();
+    assert_eq!(names(&path), ["early", "late"]);
+}
+
+#[test]
+fn test_recover_of_a_file_that_was_put_there() {
+    let folder = Folder::new("other");
+    let path = folder.at("a.h5");
+    for same_inode in [false, true] {
+        killed(&path, 0);
+        whole(&folder.at("b.h5"), &["precious"]);
+        if same_inode {
+            std::fs::copy(folder.at("b.h5"), &path).unwrap();
+        } else {
+            std::fs::rename(folder.at("b.h5"), &path).unwrap();
+        }
+        assert_refused(&path);
+        assert_eq!(names(&path), ["precious"]);
+        std::fs::remove_file(folder.at("a.h5.journal")).unwrap();
+    }
+}
+
+#[test]
+fn test_recover_of_a_file_that_was_changed() {
+    let folder = Folder::new("changed");
+    let (path, journal, away) = (folder.at("a.h5"), folder.at("a.h5.journal"), folder.at("away"));
+    for change in [|file: &Writer| add(file, "mine"), |file: &Writer| note(file, 2)] {
+        killed(&path, 0);
+        // By a program that does not know the journal.
+        std::fs::rename(&journal, &away).unwrap();
+        let file = Writer::edit(&path, &CreateOptions::default()).unwrap();
+        change(&file);
+        file.close().unwrap();
+        std::fs::rename(&away, &journal).unwrap();
+        assert_refused(&path);
+        std::fs::remove_file(&journal).unwrap();
+    }
+}
+
+#[test]
+fn test_recover_of_an_unfinished_file_whose_place_is_taken() {
+    let folder = Folder::new("taken");
+    let path = folder.at("a.h5");
+    for was_there in [false, true] {
+        drop(std::fs::remove_file(&path));
+        if was_there {
+            whole(&path, &["old"]);
+        }
+        let start = || {
+            let file = Writer::create(&path, &CreateOptions::default()).unwrap();
+            add(&file, "new");
+        };
+        start();
+        // The file that it was to replace.
+        recover(&path).unwrap();
+        assert_eq!(names(&path), ["new"]);
+        start();
+        whole(&folder.at("b.h5"), &["precious", "too"]);
+        std::fs::rename(folder.at("b.h5"), &path).unwrap();
+        assert_refused(&path);
+        std::fs::remove_file(&path).unwrap();
+        recover(&path).unwrap();
+        assert_eq!(names(&path), ["new"]);
+    }
+}
+
+#[test]
+fn test_recover_where_nothing_was_written() {
+    let folder = Folder::new("nothing");
+    let path = folder.at("a.h5");
+    whole(&path, &["old"]);
+    drop(Writer::create(&path, &CreateOptions::default()).unwrap());
+    std::fs::remove_file(folder.at("a.h5.partial")).unwrap();
+    assert_eq!(recover(&path).unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(names(&path), ["old"]);
+    assert!(!folder.at("a.h5.journal").exists());
+}
+
+#[test]
+fn test_recover_in_swmr_mode() {
+    let folder = Folder::new("swmr");
+    let path = folder.at("a.h5");
+    let start = || {
+        let options = CreateOptions { oldest: LibVersion::V110, ..CreateOptions::default() };
+        let file = Writer::create(&path, &options).unwrap();
+        add(&file, "early");
+        file.begin_swmr().unwrap();
+        let id = file.object(b"/early").unwrap();
+        let dataset = file.dataset(id).unwrap();
+        dataset.resize(&[200]).unwrap();
+        dataset.write(&Selection::All, &[8; 800]).unwrap();
+        file.flush().unwrap();
+        dataset.resize(&[300]).unwrap();
+        dataset.write(&Selection::All, &[9; 1200]).unwrap();
+    };
+    start();
+    let found = recover(&path).unwrap();
+    assert_eq!((found.chunks, found.lost), (30, vec![]));
+    std::fs::remove_file(&path).unwrap();
+    start();
+    whole(&folder.at("b.h5"), &["precious"]);
+    std::fs::rename(folder.at("b.h5"), &path).unwrap();
+    assert_refused(&path);
+}
+
+#[test]
+fn test_recover_that_was_interrupted_after_its_commit() {
+    let folder = Folder::new("again");
+    let (path, journal) = (folder.at("a.h5"), folder.at("a.h5.journal"));
+    killed(&path, 0);
+    std::fs::hard_link(&journal, folder.at("kept")).unwrap();
+    recover(&path).unwrap();
+    assert!(!journal.exists());
+    std::fs::rename(folder.at("kept"), &journal).unwrap();
+    recover(&path).unwrap();
+    assert_eq!(names(&path), ["early", "late"]);
+}
+
+#[test]
+fn test_journal_of_an_earlier_release() {
+    let folder = Folder::new("earlier");
+    let (path, journal) = (folder.at("a.h5"), folder.at("a.h5.journal"));
+    killed(&path, 0);
+    let mut bytes = std::fs::read(&journal).unwrap();
+    bytes[..16].copy_from_slice(journal::UNMARKED_MAGIC);
+    std::fs::write(&journal, bytes).unwrap();
+    recover(&path).unwrap();
+    assert_eq!(names(&path), ["early", "late"]);
+}
