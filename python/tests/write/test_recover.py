@@ -1,10 +1,11 @@
-"""`hyperchunk recover` changes only the file that the killed writer left."""
+"""`hyperchunk recover` changes only the file that the killed writer left, and nobody changes that before it."""
 
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import h5py
 import hyperchunk
@@ -104,3 +105,39 @@ def test_unfinished_file_whose_place_is_taken(tmp_path: Path, capfd: pytest.Capt
     assert run("recover", path) == 0
     with h5py.File(path) as file:
         assert sorted(file) == ["early", "late"]
+
+
+EDITS: dict[str, Callable[[Path], Any]] = {
+    "r+": lambda path: hyperchunk.open(path, "r+").close(),
+    "a": lambda path: hyperchunk.open(path, "a").close(),
+    "attr set": lambda path: run("attr", "set", path, "/", "mine", "1"),
+    "pack in place": lambda path: run("pack", "--in-place", path),
+}
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_edits_of_a_file_that_waits_for_recovery(
+    tmp_path: Path, name: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """`recover` would make the file without the change."""
+    path = tmp_path / "a.h5"
+    kill_writer(path)
+    before = path.read_bytes()
+    try:
+        assert EDITS[name](path) == 1
+        message = capfd.readouterr().err
+    except hyperchunk.HyperchunkError as error:
+        message = str(error)
+    assert f"hyperchunk recover {path}" in message
+    assert path.read_bytes() == before
+    assert run("recover", path) == 0
+    assert not EDITS[name](path)
+
+
+def test_file_that_has_the_name_of_a_journal(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    put(path)
+    (tmp_path / "a.h5.journal").write_text("Dear diary, today I measured nothing.")
+    for name in EDITS:
+        assert not EDITS[name](path)
+    assert (tmp_path / "a.h5.journal").read_text().startswith("Dear diary")

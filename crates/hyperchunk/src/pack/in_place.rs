@@ -4,7 +4,7 @@ use super::{Input, PackOptions, PackPlan, PackReport, VerifyReport};
 use crate::os;
 use crate::output::{self, Folder};
 use crate::storage::store_folder;
-use crate::write::check_not_edited;
+use crate::write::{check_not_edited, check_recovered};
 use crate::{Error, ErrorKind, File, OpenOptions, Result};
 use std::fs::Metadata;
 use std::io;
@@ -60,6 +60,7 @@ fn pack(
     check(path, &metadata)?;
     // A lock does not keep a program from its own file.
     check_not_edited(&metadata)?;
+    check_recovered(path)?;
     let (folder, name) = Folder::of(path).map_err(|error| failed("open the folder", &error))?;
     let identity = folder.look(&name).map_err(|error| failed("find the file", &error))?.identity;
     let temporary = output::temporary(&name);

@@ -1,7 +1,8 @@
-//! Journals that killed writers left.
+//! Journals that killed writers left, and how to tell them from those of living ones.
 
 use super::journal::{Entry, Journal, MAGIC, UNMARKED_MAGIC, busy, journal_path};
 use crate::companion::Trust;
+use crate::os::read_exact_at;
 use crate::output::Folder;
 use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::Cursor;
@@ -130,4 +131,61 @@ pub(super) fn read(journal: &AbandonedJournal) -> Result<JournalContents> {
     }
     let torn = rest.len() as u64;
     Ok(JournalContents { entries, end: bytes.len() as u64 - torn, torn, is_marked })
+}
+
+/// What the journal beside a file says about its writer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FoundJournal {
+    /// There is none that counts.
+    None,
+    /// The writer was killed.
+    Abandoned,
+    /// Only its owner may read it.
+    Unreadable,
+}
+
+/// Looks for a journal. It counts under the rules of [`AbandonedJournal::open`] and if it begins like one: its writer
+/// has locked it then.
+fn look(file: &Path) -> FoundJournal {
+    let path = journal_path(file);
+    // The usual case costs one system call.
+    let Ok(metadata) = path.symlink_metadata() else { return FoundJournal::None };
+    let Ok((folder, name)) = Folder::of(&path) else { return FoundJournal::None };
+    if !metadata.is_file() || check_made_by(&folder, file, &path, &metadata).is_err() {
+        return FoundJournal::None;
+    }
+    let journal = match folder.open_to_read(&name) {
+        Ok(journal) => journal,
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            return FoundJournal::Unreadable;
+        }
+        Err(_) => return FoundJournal::None,
+    };
+    let mut start = [0; MAGIC.len()];
+    let is_journal =
+        read_exact_at(&journal, 0, &mut start).is_ok() && [MAGIC, UNMARKED_MAGIC].contains(&&start);
+    match journal.try_lock_shared() {
+        _ if !is_journal => FoundJournal::None,
+        Ok(()) if !folder.is_at(&name, &journal) => FoundJournal::None,
+        Ok(()) => FoundJournal::Abandoned,
+        Err(_) => FoundJournal::None,
+    }
+}
+
+/// Refuses to change a file beside which a killed writer left its journal: `recover` would make the file anew without
+/// the change.
+///
+/// # Errors
+/// Exists if there is one.
+pub(crate) fn check_recovered(file: &Path) -> Result<()> {
+    if !matches!(look(file), FoundJournal::Abandoned | FoundJournal::Unreadable) {
+        return Ok(());
+    }
+    let (file, journal) = (file.display(), journal_path(file));
+    let message = format!(
+        "cannot change the file: expected one that is complete, got one whose writer was killed; run `hyperchunk recover \
+         {file}` first, or move {} away to keep the file as it is",
+        journal.display()
+    );
+    Err(Error::new(ErrorKind::Exists, message))
 }

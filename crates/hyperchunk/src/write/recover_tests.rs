@@ -1,6 +1,7 @@
-//! Recovery leaves files alone that are not its journal's.
+//! Recovery leaves files alone that are not its journal's, and nobody changes a file before its recovery.
 
 use super::*;
+use crate::pack::{PackOptions, pack_in_place};
 use crate::{ErrorKind, File, OpenOptions};
 use hyperchunk_format::encode::LibVersion;
 use hyperchunk_format::model::{
@@ -237,5 +238,28 @@ fn test_journal_of_an_earlier_release() {
     bytes[..16].copy_from_slice(journal::UNMARKED_MAGIC);
     std::fs::write(&journal, bytes).unwrap();
     recover(&path).unwrap();
+    assert_eq!(names(&path), ["early", "late"]);
+}
+
+#[test]
+fn test_edits_of_a_file_that_waits_for_recovery() {
+    let folder = Folder::new("edits");
+    let (path, journal) = (folder.at("a.h5"), folder.at("a.h5.journal"));
+    killed(&path, 0);
+    let before = std::fs::read(&path).unwrap();
+    let pack = || pack_in_place(&path, &OpenOptions::default(), PackOptions::default(), &|_| ());
+    let edit = Writer::edit(&path, &CreateOptions::default()).map(drop).unwrap_err();
+    for error in [edit, pack().map(drop).unwrap_err()] {
+        assert_eq!(error.kind(), ErrorKind::Exists, "{error}");
+        assert!(error.to_string().contains("hyperchunk recover"), "{error}");
+    }
+    assert!(std::fs::read(&path).unwrap() == before);
+    recover(&path).unwrap();
+    // A file of the user's that has this name is no journal.
+    std::fs::write(&journal, b"Dear diary, today I measured nothing.").unwrap();
+    pack().unwrap();
+    let file = Writer::edit(&path, &CreateOptions::default()).unwrap();
+    note(&file, 3);
+    file.close().unwrap();
     assert_eq!(names(&path), ["early", "late"]);
 }

@@ -311,7 +311,9 @@ impl LocalSink {
     /// Opens a finished file that no program has open.
     pub(super) fn adopt(path: &Path) -> Result<Self> {
         let path = &*output::target(path)?;
-        Self::open(path, path, true, Locking::Default)
+        let sink = Self::open(path, path, true, Locking::Default)?;
+        super::check_recovered(path)?;
+        Ok(sink)
     }
 
     /// Returns its size in bytes.

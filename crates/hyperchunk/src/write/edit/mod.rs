@@ -226,6 +226,8 @@ fn edit(path: &Path, options: &CreateOptions) -> Result<Writer> {
         check_not_edited(&metadata)?;
     }
     let sink = LocalSink::editable(path, options.sync, options.locking)?;
+    // The lock tells that its writer, if there is one, does not live.
+    super::check_recovered(path)?;
     let metadata = sink.metadata()?;
     check_names(&metadata)?;
     let only = OnlyEdit::take(&metadata)?;
