@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import pickle
@@ -19,6 +20,7 @@ import h5py
 import hyperchunk
 import numpy as np
 import pytest
+from hyperchunk import _core
 
 Case = Callable[[Any, Any], Any]
 
@@ -463,6 +465,57 @@ def test_what_may_not_be_read_or_written(unprivileged: Path) -> None:
         with pytest.raises(PermissionError) as error:
             hyperchunk.open(unprivileged / name, mode)
         assert (error.value.errno, error.value.filename) == (errno.EACCES, str(unprivileged / name))
+
+
+REPLACEMENTS = {
+    "w": lambda: hyperchunk.open("raw.h5", "w"),
+    "w without a journal": lambda: hyperchunk.open("raw.h5", "w", journal=False),
+    "index()": lambda: hyperchunk.index("a.h5", output="raw.hcindex", overwrite=True),
+    "get": lambda: _core.run_command(["hyperchunk", "get", "a.h5", "/x", "-o", "raw.npy", "--overwrite"]),
+    "pack": lambda: _core.run_command(["hyperchunk", "pack", "a.h5", "raw.h5", "--overwrite"]),
+    "pack in place": lambda: _core.run_command(["hyperchunk", "pack", "--in-place", "raw.h5"]),
+}
+
+
+@contextlib.contextmanager
+def as_nobody() -> Iterator[None]:
+    """Runs a block without root's rights."""
+    before = os.geteuid()
+    if before == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(before)
+
+
+@pytest.mark.parametrize("name", REPLACEMENTS)
+def test_files_that_may_not_be_written_are_not_replaced(
+    name: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Although their folder would allow it."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        Path(folder).chmod(0o777)
+        monkeypatch.chdir(folder)
+        with as_nobody():
+            with h5py.File("a.h5", "w") as file:
+                file["x"] = np.arange(5)
+            for suffix in ("h5", "npy", "hcindex"):
+                shutil.copyfile("a.h5", f"raw.{suffix}")
+                Path(f"raw.{suffix}").chmod(0o444)
+            raised = None
+            try:
+                status = REPLACEMENTS[name]()
+            except PermissionError as error:
+                raised = error
+        message = str(raised) if raised else capfd.readouterr().err
+        assert raised or status == 1
+        assert raised is None or (raised.errno == errno.EACCES and raised.filename.startswith("raw."))
+        assert "expected one that you may write to" in message
+        before = Path("a.h5").read_bytes()
+        assert all(Path(f"raw.{suffix}").read_bytes() == before for suffix in ("h5", "npy", "hcindex"))
+        assert sorted(os.listdir()) == ["a.h5", "raw.h5", "raw.hcindex", "raw.npy"]
+        monkeypatch.undo()
 
 
 def test_a_missing_name_says_what_there_is(tmp_path: Path) -> None:

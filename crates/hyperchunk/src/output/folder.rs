@@ -192,6 +192,18 @@ mod unix {
             if file.metadata()?.is_file() { Ok(file) } else { Err(no_file()) }
         }
 
+        /// Checks that the user may write to a file, as whom the process acts (its effective user).
+        ///
+        /// # Errors
+        /// PermissionDenied if not; the system's errors.
+        pub fn check_writable(&self, name: &OsStr) -> io::Result<()> {
+            let name = to_c_string(name)?;
+            // SAFETY: as in `at`.
+            done(unsafe {
+                libc::faccessat(self.handle.as_raw_fd(), name.as_ptr(), libc::W_OK, libc::AT_EACCESS)
+            })
+        }
+
         /// Makes a folder in it.
         ///
         /// # Errors
@@ -398,6 +410,13 @@ mod other {
                 return Err(no_file());
             }
             File::open(self.path.join(name))
+        }
+
+        pub fn check_writable(&self, name: &OsStr) -> io::Result<()> {
+            match std::fs::metadata(self.path.join(name))?.permissions().readonly() {
+                true => Err(io::ErrorKind::PermissionDenied.into()),
+                false => Ok(()),
+            }
         }
 
         pub fn make(&self, name: &OsStr, _: u32) -> io::Result<()> {

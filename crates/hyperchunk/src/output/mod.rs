@@ -137,7 +137,28 @@ pub fn check(path: &Path, overwrite: bool, inputs: &[&Path]) -> Result<()> {
     if !overwrite {
         return Err(exists(path));
     }
-    Ok(())
+    check_permission(path)
+}
+
+/// Refuses to replace a file that the user may not write to. A link is replaced itself, and has no permissions.
+///
+/// # Errors
+/// Io, with the code of the system (`EACCES`, or `EROFS` on a file system that cannot be written to).
+pub(crate) fn check_permission(path: &Path) -> Result<()> {
+    if !path.symlink_metadata().is_ok_and(|found| found.is_file()) {
+        return Ok(());
+    }
+    let permitted = Folder::of(path).and_then(|(folder, name)| folder.check_writable(&name));
+    match permitted {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            let message = format!(
+                "cannot replace the file: expected one that you may write to, got one that you may not ({error}); change \
+                 its permissions, or name another file"
+            );
+            Err(Error::new(ErrorKind::Io, message).caused_by(&error).file(shown(path)))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Refuses an output that is one of the files that were read through an open file, before it takes their place.

@@ -58,6 +58,7 @@ fn pack(
     let old = File::open(path, opening)?;
     let metadata = path.metadata().map_err(|error| failed("read the file's metadata", &error))?;
     check(path, &metadata)?;
+    output::check_permission(path)?;
     // A lock does not keep a program from its own file.
     check_not_edited(&metadata)?;
     check_recovered(path)?;

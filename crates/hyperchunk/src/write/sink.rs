@@ -396,7 +396,7 @@ pub(super) fn may_create(path: &Path, replace: bool) -> Result<()> {
     if path.is_dir() {
         return refused(ErrorKind::Io, "cannot create the file: it is a folder", IS_A_FOLDER);
     }
-    Ok(())
+    output::check_permission(path)
 }
 
 impl Sink for LocalSink {
