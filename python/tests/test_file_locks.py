@@ -278,3 +278,29 @@ def test_a_writer_that_gives_up_leaves_no_lock(path: Path) -> None:
     assert "BlockingIOError" in attempt("h5py.File(path, 'r+').close()", path)
     del file
     assert attempt("h5py.File(path, 'r+')['after'] = 1", path) == ""
+
+
+COMMANDS = {
+    "pack in place": ["pack", "--in-place", "new.h5"],
+    "pack": ["pack", "a.h5", "new.h5", "--overwrite"],
+    "get": ["get", "a.h5", "/x", "-o", "new.h5", "--overwrite"],
+    "salvage": ["salvage", "a.h5", "-o", "new.h5", "--overwrite"],
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_what_a_writer_has_committed_is_not_replaced(
+    path: Path, name: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Its lock is shared with readers then; what it writes afterwards would be lost."""
+    monkeypatch.chdir(path.parent)
+    with hyperchunk.open("new.h5", "w") as file:
+        file["early"] = 1
+        file.flush()
+        file["late"] = 1
+        assert _core.run_command(["hyperchunk", *COMMANDS[name]]) == 1
+        assert "expected that no program writes it" in capfd.readouterr().err
+        assert attempt("hyperchunk.open(path, 'w', journal=False)", path.with_name("new.h5")) == "LockedError"
+    with h5py.File("new.h5") as file:
+        assert sorted(file) == ["early", "late"]
+    assert _core.run_command(["hyperchunk", *COMMANDS[name]]) == 0

@@ -26,13 +26,14 @@ pub(crate) use extended::copy_extended_attributes;
 pub use folder::{Entry, Folder};
 pub use suffix::{Kind, accept, accept_folder, choose, known};
 
+use crate::io::Locking;
 use crate::io::local::EXISTS;
 use crate::os;
 use crate::storage::random_name;
 use crate::{Error, ErrorKind, Result, companion};
 use hyperchunk_format::printable::escape;
 use std::ffi::{OsStr, OsString};
-use std::fs::{File, Permissions};
+use std::fs::{File, Metadata, Permissions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -76,7 +77,7 @@ fn beside(name: &OsStr, suffix: &str) -> OsString {
 pub fn same_file(one: &Path, other: &Path) -> bool {
     #[cfg(unix)]
     {
-        let file = |path: &Path| std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file);
+        let file = |path: &Path| std::fs::metadata(path).ok().filter(Metadata::is_file);
         file(one).is_some_and(|one| file(other).is_some_and(|other| os::is_same(&one, &other)))
     }
     #[cfg(not(unix))]
@@ -137,7 +138,8 @@ pub fn check(path: &Path, overwrite: bool, inputs: &[&Path]) -> Result<()> {
     if !overwrite {
         return Err(exists(path));
     }
-    check_permission(path)
+    check_permission(path)?;
+    check_unwritten(path)
 }
 
 /// Refuses to replace a file that the user may not write to. A link is replaced itself, and has no permissions.
@@ -159,6 +161,21 @@ pub(crate) fn check_permission(path: &Path) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// Refuses to replace a file that a program writes. Readers keep the file that they opened.
+///
+/// # Errors
+/// Locked if one does.
+fn check_unwritten(path: &Path) -> Result<()> {
+    let Some(found) = path.symlink_metadata().ok().filter(Metadata::is_file) else { return Ok(()) };
+    let named = |error: Error| error.file(shown(path));
+    crate::write::check_not_edited(&found).map_err(named)?;
+    if Locking::Default.resolved() == Locking::Never {
+        return Ok(());
+    }
+    crate::io::check_unwritten(path, Locking::Default).map_err(named)?;
+    crate::write::check_unjournalled(path).map_err(named)
 }
 
 /// Refuses an output that is one of the files that were read through an open file, before it takes their place.
@@ -390,6 +407,9 @@ impl Output {
                 &self.path,
                 "another program deleted the unfinished file, or put its own in its place",
             ));
+        }
+        if place.replace {
+            check_unwritten(&self.path)?;
         }
         let renamed = place.folder.rename(&place.temporary, (&place.folder, &place.name), place.replace);
         renamed.map_err(|error| match error.kind() {

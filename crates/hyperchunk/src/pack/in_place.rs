@@ -4,7 +4,7 @@ use super::{Input, PackOptions, PackPlan, PackReport, VerifyReport};
 use crate::os;
 use crate::output::{self, Folder};
 use crate::storage::store_folder;
-use crate::write::{check_not_edited, check_recovered};
+use crate::write::{check_not_edited, check_recovered, check_unjournalled};
 use crate::{Error, ErrorKind, File, OpenOptions, Result};
 use std::fs::Metadata;
 use std::io;
@@ -61,6 +61,7 @@ fn pack(
     output::check_permission(path)?;
     // A lock does not keep a program from its own file.
     check_not_edited(&metadata)?;
+    check_unjournalled(path)?;
     check_recovered(path)?;
     let (folder, name) = Folder::of(path).map_err(|error| failed("open the folder", &error))?;
     let identity = folder.look(&name).map_err(|error| failed("find the file", &error))?.identity;
@@ -79,6 +80,7 @@ fn pack(
     file.sync_all().map_err(|error| failed("sync the new file", &error))?;
     old.check_unchanged()?;
     check_not_edited(&metadata)?;
+    check_unjournalled(path)?;
     let now = folder.look(&name).map_err(|error| failed("find the file", &error))?;
     if now.identity != identity || !folder.is_at(&temporary, &file) {
         let message = "cannot replace the file: another program replaced it meanwhile; pack it again";

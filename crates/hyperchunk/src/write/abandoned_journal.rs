@@ -7,7 +7,7 @@ use crate::output::Folder;
 use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::Cursor;
 use hyperchunk_format::checksum::lookup3;
-use std::fs::{File, Metadata};
+use std::fs::{File, Metadata, TryLockError};
 use std::io::Read as _;
 #[cfg(unix)]
 use std::os::unix::fs::MetadataExt as _;
@@ -138,6 +138,8 @@ pub(super) fn read(journal: &AbandonedJournal) -> Result<JournalContents> {
 enum FoundJournal {
     /// There is none that counts.
     None,
+    /// The writer lives.
+    Held,
     /// The writer was killed.
     Abandoned,
     /// Only its owner may read it.
@@ -168,7 +170,8 @@ fn look(file: &Path) -> FoundJournal {
         _ if !is_journal => FoundJournal::None,
         Ok(()) if !folder.is_at(&name, &journal) => FoundJournal::None,
         Ok(()) => FoundJournal::Abandoned,
-        Err(_) => FoundJournal::None,
+        Err(TryLockError::WouldBlock) => FoundJournal::Held,
+        Err(TryLockError::Error(_)) => FoundJournal::None,
     }
 }
 
@@ -188,4 +191,22 @@ pub(crate) fn check_recovered(file: &Path) -> Result<()> {
         journal.display()
     );
     Err(Error::new(ErrorKind::Exists, message))
+}
+
+/// Refuses to replace a file that a program writes, also one that has committed it and shares its lock with readers.
+///
+/// # Errors
+/// Locked if one does.
+pub(crate) fn check_unjournalled(file: &Path) -> Result<()> {
+    if !matches!(look(file), FoundJournal::Held | FoundJournal::Unreadable) {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::Locked,
+        format!(
+            "cannot replace the file: expected that no program writes it, got one that has its journal, {}; close it \
+             there, or what it writes would be lost",
+            journal_path(file).display()
+        ),
+    ))
 }

@@ -50,7 +50,7 @@ use hyperchunk_format::encode::{self, LibVersion};
 use hyperchunk_format::model::Datatype;
 
 pub use crate::io::upload::Stored;
-pub(crate) use abandoned_journal::check_recovered;
+pub(crate) use abandoned_journal::{check_recovered, check_unjournalled};
 pub use dataset::{ChunkRun, DatasetWriter, DirectChunk, FilePart};
 pub(crate) use edit::{WaitingCommit, check_not_edited, settle_to_read};
 pub use embedded_format::{Companion, FormatBytes, Offsets, Plan, SealedObject};

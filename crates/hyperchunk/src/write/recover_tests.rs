@@ -1,6 +1,7 @@
 //! Recovery leaves files alone that are not its journal's, and nobody changes a file before its recovery.
 
 use super::*;
+use crate::output::Output;
 use crate::pack::{PackOptions, pack_in_place};
 use crate::{ErrorKind, File, OpenOptions};
 use hyperchunk_format::encode::LibVersion;
@@ -260,6 +261,45 @@ fn test_edits_of_a_file_that_waits_for_recovery() {
     pack().unwrap();
     let file = Writer::edit(&path, &CreateOptions::default()).unwrap();
     note(&file, 3);
+    file.close().unwrap();
+    assert_eq!(names(&path), ["early", "late"]);
+}
+
+#[test]
+fn test_a_file_that_its_writer_has_committed_is_not_replaced() {
+    let folder = Folder::new("replaced");
+    let path = folder.at("a.h5");
+    let file = Writer::create(&path, &CreateOptions::default()).unwrap();
+    add(&file, "early");
+    file.flush().unwrap();
+    add(&file, "late");
+    let options = CreateOptions { journal: false, ..CreateOptions::default() };
+    let errors = [
+        Writer::create(&path, &options).map(drop).unwrap_err(),
+        Output::create(&path, true).map(drop).unwrap_err(),
+        pack_in_place(&path, &OpenOptions::default(), PackOptions::default(), &|_| ()).map(drop).unwrap_err(),
+    ];
+    for error in errors {
+        assert_eq!(error.kind(), ErrorKind::Locked, "{error}");
+    }
+    file.close().unwrap();
+    assert_eq!(names(&path), ["early", "late"]);
+    // Readers do not keep it from being replaced.
+    let reader = File::open(&path, &OpenOptions::default()).unwrap();
+    Output::create(&path, true).unwrap().finish().unwrap();
+    drop(reader);
+}
+
+#[test]
+fn test_an_output_is_not_put_over_a_file_that_a_writer_began_meanwhile() {
+    let folder = Folder::new("meanwhile");
+    let path = folder.at("a.h5");
+    let output = Output::create(&path, true).unwrap();
+    let file = Writer::create(&path, &CreateOptions::default()).unwrap();
+    add(&file, "early");
+    file.flush().unwrap();
+    assert_eq!(output.finish().unwrap_err().kind(), ErrorKind::Locked);
+    add(&file, "late");
     file.close().unwrap();
     assert_eq!(names(&path), ["early", "late"]);
 }

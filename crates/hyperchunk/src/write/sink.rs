@@ -205,6 +205,10 @@ impl LocalSink {
                 super::edit::check_not_edited(&metadata).map_err(named)?;
             }
             replaced = check_unwritten(path, locking).map_err(named)?;
+            if scratch && found.is_file() && locking.resolved() != Locking::Never {
+                // Others have a journal of their own in that place.
+                super::check_unjournalled(path).map_err(named)?;
+            }
         }
         let flags = if sync == Sync::Write { os::SYNC } else { 0 };
         let partial = if scratch { output::temporary(&name) } else { partial_name(&name) };
@@ -470,6 +474,9 @@ impl Sink for LocalSink {
         }
         if self.replace {
             let lock = check_unwritten(&self.path, self.locking).map_err(|error| self.named(error))?;
+            if self.scratch && self.locking.resolved() != Locking::Never {
+                super::check_unjournalled(&self.path).map_err(|error| self.named(error))?;
+            }
             *self.replaced.lock().unwrap_or_else(PoisonError::into_inner) = lock;
         }
         let renamed = self.folder.rename(&self.partial, (&self.folder, &self.name), self.replace);
