@@ -514,7 +514,7 @@ def test_files_that_may_not_be_written_are_not_replaced(
         assert "expected one that you may write to" in message
         before = Path("a.h5").read_bytes()
         assert all(Path(f"raw.{suffix}").read_bytes() == before for suffix in ("h5", "npy", "hcindex"))
-        assert sorted(os.listdir()) == ["a.h5", "raw.h5", "raw.hcindex", "raw.npy"]
+        assert sorted(path.name for path in Path().iterdir()) == ["a.h5", "raw.h5", "raw.hcindex", "raw.npy"]
         monkeypatch.undo()
 
 
