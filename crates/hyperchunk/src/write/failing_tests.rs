@@ -421,3 +421,126 @@ fn test_a_file_that_cannot_be_started_leaves_no_journal() {
     assert!(error.to_string().contains("no room"), "{error}");
     assert!(!folder.0.join("a.h5.journal").exists());
 }
+
+/// Makes writers of each kind: of a new file with a journal, of one in memory, and of an edited file.
+fn writers(folder: &Folder) -> Vec<(&'static str, Writer)> {
+    let options = CreateOptions::default();
+    let edited = folder.0.join("edited.h5");
+    Writer::create(&edited, &options).unwrap().close().unwrap();
+    vec![
+        ("new", Writer::create(folder.0.join("new.h5"), &options).unwrap()),
+        ("in memory", Writer::create_in(std::sync::Arc::new(MemorySink::default()), None, &options).unwrap()),
+        ("edited", Writer::edit(&edited, &options).unwrap()),
+    ]
+}
+
+#[test]
+fn test_what_hdf5_cannot_hold_is_refused_at_the_call() {
+    let folder = Folder::new("refused");
+    let root = NodeId::ROOT;
+    let ones = Dataspace::Simple { dims: vec![1; 33], max: vec![Some(1); 33] };
+    let mapping = |file: &str, dataset: &str| {
+        let name = |text: &str| hyperchunk_format::model::SourceName { parts: vec![Name::from(text)] };
+        hyperchunk_format::model::VirtualMapping {
+            file: name(file),
+            dataset: name(dataset),
+            source: hyperchunk_format::model::StoredSelection::All,
+            target: hyperchunk_format::model::StoredSelection::All,
+        }
+    };
+    let outside = |name: &str| {
+        let file =
+            hyperchunk_format::model::ExternalFile { name: Name::from(name), offset: 0, size: Some(16) };
+        options(int32()).with_layout(NewLayout::External(vec![file]))
+    };
+    let filtered = |count: usize, parameters: usize| {
+        let filter = hyperchunk_format::model::Filter {
+            id: 32_000,
+            optional: true,
+            name: None,
+            parameters: vec![0; parameters],
+        };
+        let mut made = options(int32()).with_layout(NewLayout::Chunked(vec![4]));
+        made.pipeline = vec![filter; count];
+        made
+    };
+    for (kind, file) in writers(&folder) {
+        let kept = file.create_dataset(root, b"kept", options(int32())).unwrap();
+        kept.write(&Selection::All, &[1; 16]).unwrap();
+        let soft = |path: &str| NewLink::Soft(Name::from(path));
+        let external = |file: &str, path: &str| NewLink::External { file: file.into(), path: path.into() };
+        let links = [
+            soft(""),
+            soft("/x\0y"),
+            external("", "/x"),
+            external("a.h5", ""),
+            external("a\0.h5", "/x"),
+            external("a.h5", "/x\0"),
+            external(&"x".repeat(70_000), "/x"),
+            NewLink::User { class: 64, data: vec![] },
+            NewLink::User { class: 70, data: vec![0; 70_000] },
+        ];
+        let wrong = Attribute { dataspace: ones.clone(), ..attribute("n", int32()) };
+        let virtual_ = |file: &str, name: &str| {
+            options(int32()).with_layout(NewLayout::Virtual(vec![mapping(file, name)]))
+        };
+        let datasets = [
+            virtual_("a\0.h5", "/x"),
+            virtual_("", "/x"),
+            virtual_("a.h5", ""),
+            outside(""),
+            outside("a\0b"),
+            filtered(33, 1),
+            filtered(1, 20_000),
+            DatasetOptions::new(int32(), ones.clone()),
+        ];
+        let before = format!("{:?}", file.0.tree());
+        let mut calls: Vec<(String, Result<()>)> = Vec::new();
+        for link in links {
+            calls.push((format!("{link:?}"), file.link(root, b"l", link)));
+        }
+        for dataset in datasets {
+            calls.push((format!("{dataset:?}"), file.create_dataset(root, b"d", dataset).map(drop)));
+        }
+        for object in [root, kept.id()] {
+            calls.push(("set".into(), file.set_attribute(object, wrong.clone())));
+            calls.push(("replace".into(), file.replace_attribute(object, wrong.clone())));
+        }
+        calls.push(("comment".into(), file.set_comment(root, Some("a\0b".into()))));
+        for (call, done) in calls {
+            let error = done.expect_err(&format!("{kind}: {call:.100}"));
+            let is_usual =
+                matches!(error.kind(), ErrorKind::Invalid | ErrorKind::Limit | ErrorKind::Unsupported);
+            assert!(is_usual, "{kind}: {call:.100}: {error}");
+        }
+        assert_eq!(format!("{:?}", file.0.tree()), before, "{kind}");
+        file.close().unwrap();
+    }
+    assert_eq!(values(&folder.0.join("new.h5"), "kept"), [1; 16]);
+    assert_eq!(values(&folder.0.join("edited.h5"), "kept"), [1; 16]);
+}
+
+#[test]
+fn test_recovery_leaves_out_what_an_earlier_release_journalled() {
+    let folder = Folder::new("links");
+    let path = folder.0.join("a.h5");
+    let file = Writer::create(&path, &CreateOptions::default()).unwrap();
+    let kept = file.create_dataset(NodeId::ROOT, b"kept", options(int32())).unwrap();
+    kept.write(&Selection::All, &[1; 16]).unwrap();
+    let group = NodeId::ROOT;
+    let link = |name: &str, target| Entry::Link { group, name: Name::from(name), target };
+    file.0
+        .note(&[
+            link("soft", NewLink::Soft("".into())),
+            link("external", NewLink::External { file: "".into(), path: "/x".into() }),
+            link("good", NewLink::Soft("/kept".into())),
+            Entry::Comment { object: group, comment: Some("a\0b".into()) },
+        ])
+        .unwrap();
+    drop((file, kept));
+    let found = recover(&path).unwrap();
+    assert_eq!(found.lost.len(), 3, "{:?}", found.lost);
+    assert_eq!(values(&path, "kept"), [1; 16]);
+    let read = File::open(&path, &OpenOptions::default()).unwrap();
+    assert_eq!(read.root().unwrap().group().unwrap().len().unwrap(), 2);
+}

@@ -1,14 +1,17 @@
-//! Size limits of object header messages, checked at the call: at a commit, one object would make the whole
-//! file fail.
+//! Limits of object header messages, checked at the call: at a commit, one object would make the whole file fail.
 
+use super::oldest_able;
 use super::tree::{NewLink, Node};
 use crate::{Error, Result};
-use hyperchunk_format::model::{FillWhen, Name};
+use hyperchunk_format::encode::{LibVersion, message};
+use hyperchunk_format::model::{Attribute, FillWhen, Name, Pipeline};
 
 /// Maximum size of an object header message, in bytes: its size has 16 bits and is padded to eight bytes.
 const MAX_MESSAGE_BYTES: usize = 65_528;
 /// Size in bytes of a fill value's or a link's message without the value and the names.
 const MESSAGE_OVERHEAD_BYTES: usize = 32;
+/// First class of user-defined links.
+const FIRST_USER_CLASS: u8 = 65;
 /// Size in bytes of one file in the message that lists external files.
 const EXTERNAL_FILE_BYTES: usize = 24;
 
@@ -27,6 +30,29 @@ fn check(what: &str, bytes: usize) -> Result<()> {
 /// Limit if it is too large for a message.
 pub(super) fn datatype(encoded: &[u8]) -> Result<()> {
     check("a datatype", encoded.len())
+}
+
+/// Checks the filters of a dataset.
+///
+/// # Errors
+/// As [`datatype`]; Invalid or Limit if they cannot be encoded.
+pub(super) fn pipeline(pipeline: &Pipeline) -> Result<()> {
+    if pipeline.is_empty() {
+        return Ok(());
+    }
+    check("a list of filters", message::pipeline::encode(pipeline)?.len())
+}
+
+/// Checks the datatype and the extent of an attribute. Returns the oldest release, of a range, that knows its datatype.
+///
+/// # Errors
+/// As [`datatype`]; those of the encoding.
+pub(super) fn attribute(attribute: &Attribute, oldest: LibVersion, newest: LibVersion) -> Result<LibVersion> {
+    let encode = |age| message::datatype::encode(&attribute.datatype, age);
+    let (age, encoded) = oldest_able(oldest, newest, encode)?;
+    datatype(&encoded)?;
+    message::dataspace::encode(&attribute.dataspace)?;
+    Ok(age)
 }
 
 /// Checks a fill value.
@@ -52,9 +78,21 @@ pub(super) fn external_files(count: usize) -> Result<()> {
 /// Checks a comment.
 ///
 /// # Errors
-/// As [`datatype`].
+/// As [`datatype`]; Invalid for an empty one, or one with a NUL.
 pub(super) fn comment(comment: Option<&Name>) -> Result<()> {
-    comment.map_or(Ok(()), |comment| check("a comment", comment.as_bytes().len().saturating_add(1)))
+    let Some(comment) = comment else { return Ok(()) };
+    text("set the comment", "a text", comment)?;
+    check("a comment", comment.as_bytes().len().saturating_add(1))
+}
+
+/// Refuses a text that HDF5 would read as another one.
+fn text(verb: &str, expected: &str, text: &Name) -> Result<()> {
+    let got = match text.as_bytes() {
+        [] => "an empty one".to_owned(),
+        bytes if bytes.contains(&0) => format!("{:?}, which has a NUL in it", text.to_string()),
+        _ => return Ok(()),
+    };
+    Err(Error::invalid(format!("cannot {verb}: expected {expected}, got {got}")))
 }
 
 /// Checks whether an object can have another attribute, or one of a name that it has. If creation order is
@@ -74,8 +112,22 @@ pub(super) fn attribute_order(node: &Node, is_known: bool) -> Result<()> {
 /// Checks a link's name and value.
 ///
 /// # Errors
-/// As [`datatype`].
+/// As [`datatype`]; Invalid for an empty path or name of a file, or one with a NUL, and for classes of HDF5's own links.
 pub(super) fn link(name: &[u8], target: &NewLink) -> Result<()> {
+    match target {
+        NewLink::Hard(_) => {}
+        NewLink::Soft(path) => text("make a soft link", "a path", path)?,
+        NewLink::External { file, path } => {
+            text("make an external link", "the name of a file", file)?;
+            text("make an external link", "a path", path)?;
+        }
+        NewLink::User { class, .. } if *class >= FIRST_USER_CLASS => {}
+        NewLink::User { class, .. } => {
+            return Err(Error::invalid(format!(
+                "cannot make a user-defined link: expected a class from {FIRST_USER_CLASS} on, got {class}"
+            )));
+        }
+    }
     let value = match target {
         NewLink::Hard(_) => 8,
         NewLink::Soft(path) => path.as_bytes().len(),

@@ -6,7 +6,7 @@ use super::tree::DatasetNode;
 use super::writer::MAX_DATA_BYTES;
 use super::{message_limits, needs};
 use crate::{Error, Result};
-use hyperchunk_format::encode::{self, LibVersion};
+use hyperchunk_format::encode::{self, LibVersion, virtual_layout};
 use hyperchunk_format::model::{Class, Dataspace, Datatype, FillWhen};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, OnceLock, PoisonError, RwLock};
@@ -124,4 +124,19 @@ pub(super) fn dataset_node(
             node.filled(usize::try_from(bytes).unwrap_or(usize::MAX))?;
     }
     Ok(node)
+}
+
+/// Checks that what a new dataset consists of can be encoded: at a commit, it would make the whole file fail.
+///
+/// # Errors
+/// Those of the encoding; Limit for filters or mappings that are too large.
+pub(super) fn check_encodable(node: &DatasetNode, oldest: LibVersion) -> Result<()> {
+    encode::message::dataspace::encode(&node.dataspace())?;
+    encode::message::fill_value::encode(&node.fill)?;
+    message_limits::pipeline(&node.pipeline)?;
+    match &node.data {
+        Data::External(files) => encode::message::external_files::encode(files, 0).map(drop),
+        Data::Virtual(mappings) => virtual_layout::encode(mappings, node.oldest(oldest)).map(drop),
+        Data::Compact(_) | Data::Contiguous { .. } | Data::Chunked(_) => Ok(()),
+    }
 }

@@ -2,10 +2,10 @@
 
 use super::journal::Entry;
 use super::message_limits;
+use super::options::CreateOptions;
 use super::tree::{NewLink, NodeId, NodeKind, Tree};
 use super::writer::{Undo, Writer, on_node};
 use crate::{Error, ErrorKind, Result};
-use hyperchunk_format::encode;
 use hyperchunk_format::model::{Attribute, CharacterSet, Name, ObjectKind};
 
 impl Writer {
@@ -64,7 +64,8 @@ impl Writer {
     /// Makes a link.
     ///
     /// # Errors
-    /// Invalid if the name is taken or cannot be one.
+    /// Invalid if the name is taken or cannot be one, or for a path or a file that a link cannot have: an empty one, or
+    /// one with a NUL.
     ///
     /// # Examples
     /// ```
@@ -184,12 +185,12 @@ impl Writer {
     }
 
     fn put_attribute(&self, object: NodeId, attribute: Attribute, last: bool) -> Result<()> {
+        let CreateOptions { oldest, newest, .. } = self.0.options;
+        let age = message_limits::attribute(&attribute, oldest, newest)
+            .map_err(|error| self.0.named(error.object(&attribute.name)))?;
         self.load_for_change(object)?;
         self.load_attributes(object)?;
         self.load_replaced_type(object, attribute.name.as_bytes(), attribute.committed)?;
-        let (age, encoded) =
-            self.0.able(|age| encode::message::datatype::encode(&attribute.datatype, age))?;
-        message_limits::datatype(&encoded).map_err(|error| self.0.named(error.object(&attribute.name)))?;
         self.0.notice(age, || format!("the datatype of the attribute {}", attribute.name));
         if self.0.journal.is_some() && attribute.datatype.has_vlen() {
             self.0.heap.flush(&self.0.space, &*self.0.sink, self.0.edit.is_some())?;
@@ -317,11 +318,12 @@ impl Writer {
         Ok(self.0.tree().node(object)?.attributes.get(name).cloned())
     }
 
-    /// Sets an object's comment.
+    /// Sets an object's comment; without one, or with an empty one, it has none.
     ///
     /// # Errors
-    /// Invalid if the object is of another file.
+    /// Invalid if the object is of another file, or the comment has a NUL.
     pub fn set_comment(&self, object: NodeId, comment: Option<Name>) -> Result<()> {
+        let comment = comment.filter(|comment| !comment.as_bytes().is_empty());
         message_limits::comment(comment.as_ref()).map_err(|error| self.0.named(error))?;
         self.load_for_change(object)?;
         self.change(|tree, done| {

@@ -4,7 +4,7 @@ use super::abandoned_journal::{self, AbandonedJournal, JournalContents};
 use super::chunks::Data;
 use super::commit_mark::{self, CommitMark, ReplacedMark};
 use super::journal::{self, Entry, PlacedChunk, digest};
-use super::new_dataset::dataset_node;
+use super::new_dataset::{check_encodable, dataset_node};
 use super::offset_sink::OffsetSink;
 use super::omitted_parts::{self, OmittedParts};
 use super::options::{CreateOptions, DatasetOptions, Sync};
@@ -259,7 +259,8 @@ fn replay(tree: &mut Tree, found: &mut JournalledDatasets, entry: Entry) -> Resu
                 fill: made.fill,
                 track_order: made.track_order,
             };
-            match dataset_node(options, LibVersion::V18, LibVersion::V200) {
+            let made_node = dataset_node(options, LibVersion::V18, LibVersion::V200);
+            match made_node.and_then(|node| check_encodable(&node, LibVersion::V18).map(|()| node)) {
                 Ok(dataset) => {
                     let dataset = Arc::new(dataset);
                     let node = Node::new(NodeKind::Dataset(Arc::clone(&dataset)), made.track_order);
@@ -289,12 +290,8 @@ fn replay(tree: &mut Tree, found: &mut JournalledDatasets, entry: Entry) -> Resu
             }
         }
         Entry::Attribute { object, attribute } => {
-            let datatype = &attribute.datatype;
-            let encoded = oldest_able(LibVersion::V18, LibVersion::V200, |age| {
-                message::datatype::encode(datatype, age)
-            });
-            match encoded.and_then(|(_, encoded)| message_limits::datatype(&encoded)) {
-                Ok(()) => {
+            match message_limits::attribute(&attribute, LibVersion::V18, LibVersion::V200) {
+                Ok(_) => {
                     found.left_out.replace(object, &attribute.name);
                     tree.set_attribute(object, attribute)?;
                 }

@@ -9,7 +9,7 @@ use super::gate::{Gate, InUse};
 use super::heap::Heap;
 use super::journal::{Entry, Journal, NewDataset, delete_unstarted};
 use super::message_limits;
-use super::new_dataset::dataset_node;
+use super::new_dataset::{check_encodable, dataset_node};
 use super::offset_sink::OffsetSink;
 use super::options::{CreateOptions, DatasetOptions, FileLayout, NewLayout, Sync};
 use super::sink::{LocalSink, Sink, may_create};
@@ -582,6 +582,8 @@ impl Writer {
         };
         let CreateOptions { oldest, newest, .. } = self.0.options;
         let node = Arc::new(dataset_node(options, oldest, newest).map_err(named)?);
+        check_encodable(&node, oldest).map_err(named)?;
+        self.load_datatypes(made.committed)?;
         let in_tree = Node::new(NodeKind::Dataset(Arc::clone(&node)), made.track_order);
         let id = self.add((parent, name), in_tree, Entry::Dataset(Box::new(made)), |id| {
             node.id.get_or_init(|| id);
