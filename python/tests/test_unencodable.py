@@ -18,6 +18,13 @@ def _enum(file: Any) -> None:
     file.create_dataset("w", data=np.zeros(3, "i4"), dtype=h5py.enum_dtype({f"N_{i}": i for i in range(9000)}, "i4"))
 
 
+def _virtual(file: Any, other: str, name: str) -> None:
+    layout = hyperchunk.VirtualLayout((4,), "i4")
+    layout[:] = hyperchunk.VirtualSource(other, name, (4,))
+    file.create_virtual_dataset("w", layout)
+
+
+MANY = np.zeros((1,) * 33, "u1")
 CALLS: dict[str, Callable[[Any], Any]] = {
     "compound": lambda file: file.create_dataset("w", data=np.zeros(3, WIDE)),
     "array of compounds": lambda file: file.create_dataset("w", (3,), np.dtype((WIDE, (2,)))),
@@ -40,7 +47,31 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "external files": lambda file: file.create_dataset(
         "w", (4000,), "u1", external=[("raw", i, 1) for i in range(4000)]
     ),
+    "soft link to nothing": lambda file: file.__setitem__("w", hyperchunk.SoftLink("")),
+    "soft link with a NUL": lambda file: file.__setitem__("w", hyperchunk.SoftLink("/x\0y")),
+    "external link without a file": lambda file: file.__setitem__("w", hyperchunk.ExternalLink("", "/x")),
+    "external link without a path": lambda file: file.__setitem__("w", hyperchunk.ExternalLink("a.h5", "")),
+    "external link, NUL in the file": lambda file: file.__setitem__("w", hyperchunk.ExternalLink("a\0.h5", "/x")),
+    "external link, NUL in the path": lambda file: file.__setitem__("w", hyperchunk.ExternalLink("a.h5", "/x\0")),
+    "attribute of rank 33": lambda file: file.attrs.__setitem__("w", MANY),
+    "attribute of rank 33 of a dataset": lambda file: file["hours"].attrs.__setitem__("w", MANY),
+    "attribute of rank 33, created": lambda file: file.attrs.create("w", 1, shape=MANY.shape),
+    "attribute of rank 33, modified": lambda file: file.attrs.modify("w", MANY),
+    "virtual, NUL in the file": lambda file: _virtual(file, "a\0.h5", "/x"),
+    "virtual, no file": lambda file: _virtual(file, "", "/x"),
+    "virtual, no dataset": lambda file: _virtual(file, "a.h5", ""),
+    "external, no file": lambda file: file.create_dataset("w", (4,), "i4", external=[("", 0, 16)]),
+    "external, NUL in the file": lambda file: file.create_dataset("w", (4,), "i4", external=[("a\0b", 0, 16)]),
 }
+
+
+def _check(path: Path) -> None:
+    with h5py.File(path) as file:
+        assert sorted(file) == ["after", "hours"]
+        assert [*file.attrs, *file["hours"].attrs] == []
+        assert np.array_equal(file["hours"][()], np.arange(1000))
+        assert file["after"][()] == 7
+    assert [found.name for found in path.parent.glob("a.h5*")] == ["a.h5"]
 
 
 @pytest.mark.parametrize("libver", ["v108", "v110", "v200"])
@@ -52,12 +83,32 @@ def test_call_is_refused_and_the_file_stays(tmp_path: Path, what: str, libver: s
         with pytest.raises(hyperchunk.HyperchunkError):
             CALLS[what](file)
         file["after"] = 7
+    _check(path)
+
+
+@pytest.mark.parametrize("libver", ["earliest", "latest"])
+@pytest.mark.parametrize("what", CALLS)
+def test_call_is_refused_and_the_edited_file_stays(tmp_path: Path, what: str, libver: str) -> None:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w", libver=libver) as file:
+        file.create_dataset("hours", data=np.arange(1000), chunks=(100,), compression="gzip")
+    with hyperchunk.open(path, "r+") as file:
+        with pytest.raises(hyperchunk.HyperchunkError):
+            CALLS[what](file)
+        file["after"] = 7
+    _check(path)
+
+
+@pytest.mark.parametrize("mode", ["w", "a"])
+def test_values_that_cannot_be_stored_leave_no_dataset(tmp_path: Path, mode: str) -> None:
+    path = tmp_path / "a.h5"
+    with hyperchunk.open(path, mode) as file:
+        with pytest.raises(ValueError, match="NUL"):
+            file.create_dataset("w", data="a\0b")
+        assert list(file) == []
+        file.create_dataset("w", data="ab")
     with h5py.File(path) as file:
-        assert sorted(file) == ["after", "hours"]
-        assert [*file.attrs, *file["hours"].attrs] == []
-        assert np.array_equal(file["hours"][()], np.arange(1000))
-        assert file["after"][()] == 7
-    assert [found.name for found in tmp_path.glob("a.h5*")] == ["a.h5"]
+        assert file["w"][()] == b"ab"
 
 
 @pytest.mark.parametrize("extent", [2**63, 2**64 - 1])

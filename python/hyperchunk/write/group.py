@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NoReturn, Unpack, cast, overload
 
 import numpy as np
@@ -14,7 +14,14 @@ from hyperchunk import _core, dtypes
 from hyperchunk.dataset import Dataset
 from hyperchunk.datatype import Datatype
 from hyperchunk.dtypes import Description, Empty, as_empty
-from hyperchunk.exceptions import InvalidError, ObjectNotFoundError, SourceNotFoundError, UnsupportedError, also
+from hyperchunk.exceptions import (
+    HyperchunkError,
+    InvalidError,
+    ObjectNotFoundError,
+    SourceNotFoundError,
+    UnsupportedError,
+    also,
+)
 from hyperchunk.group import Group, wrap
 from hyperchunk.links import ExternalLink, HardLink, SoftLink, from_h5py
 from hyperchunk.objects import AnyObject, HLObject, Opened, encode
@@ -165,7 +172,14 @@ class WritableGroup(MutableNames, WritableObject, Group):
         made = creation.create(self._writing.writer, parent, last, description, committed, shown, extent, options)
         dataset = WritableDataset(self._opened, made, self._made(name))
         if array is not None and array.size:
-            dataset._put(array)
+            try:
+                dataset._put(array)
+            except Exception:
+                # Without its values, it would not be what was asked for.
+                if last:
+                    with suppress(HyperchunkError):
+                        parent.unlink(last)
+                raise
         return dataset
 
     def _type(
