@@ -241,3 +241,43 @@ def test_series_of_pandas(tmp_path: Path) -> None:
     assert found["values"].is_null().to_pylist() == [True, False]
     with pytest.raises(hyperchunk.HyperchunkError, match="pickled objects"):
         hyperchunk.open(path).table("/texts")
+
+
+COARSE = {"m": 60, "h": 3600, "D": 86_400, "W": 604_800}
+
+
+@pytest.mark.parametrize("kind", ["M", "m"])
+@pytest.mark.parametrize("unit", COARSE)
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_units_that_arrow_lacks(tmp_path: Path, kind: str, unit: str, order: str) -> None:
+    path = tmp_path / "t.h5"
+    values = np.array([0, "NaT", 18_262, -5], f"{kind}8[{unit}]").astype(f"{order}{kind}8[{unit}]")
+    _store(path, values)
+    found = hyperchunk.open(path).table("/g")
+    column = found.to_pyarrow()["t"]
+    days = (kind, unit) == ("M", "D")
+    assert column.type == (pa.date32() if days else pa.timestamp("s") if kind == "M" else pa.duration("s"))
+    assert column.null_count == 1
+    assert np.array_equal(found.to_numpy()["t"], values.astype(f"{kind}8[{'D' if days else 's'}]"), equal_nan=True)
+    assert found.to_polars()["t"].null_count() == 1
+    assert duckdb.sql("select count(t) from found").fetchall() == [(3,)]
+
+
+def test_units_that_arrow_lacks_come_back(tmp_path: Path) -> None:
+    for unit in ("D", "h"):
+        path, arrow, back = (tmp_path / f"{unit}{end}" for end in (".h5", ".arrow", "b.h5"))
+        values = np.array([0, "NaT", 18_262, -5], f"M8[{unit}]")
+        _store(path, values)
+        for words in (("export", f"{path}:/g/t", arrow), ("import", arrow, back)):
+            assert _core.run_command(["hyperchunk", "arrow", *map(str, words)]) == 0
+        with h5py.File(back) as file:
+            assert file["t"].dtype == values.dtype
+            assert np.array_equal(file["t"][:], values, equal_nan=True)
+
+
+def test_times_beyond_those_of_arrow(tmp_path: Path) -> None:
+    path = tmp_path / "t.h5"
+    for kind, unit in (("M", "D"), ("M", "h"), ("m", "W")):
+        _store(path, np.array([1 << 61], "i8").view(f"{kind}8[{unit}]"))
+        with pytest.raises(hyperchunk.exceptions.HyperchunkError, match="beyond those of"):
+            hyperchunk.open(path).table("/g").to_pyarrow()

@@ -62,23 +62,42 @@ pub(crate) fn text(name: &Name) -> Result<&str> {
 /// dtype as tag, such as `NUMPY:<M8[ns]`. Only for units with the same 8 bytes in Arrow; also returns the
 /// stored byte order.
 pub(crate) fn numpy_time(tag: &str) -> Option<(DataType, ByteOrder)> {
+    let (is_date, unit, order) = time_tag(tag)?;
+    let unit = match unit {
+        "[s]" => TimeUnit::Second,
+        "[ms]" => TimeUnit::Millisecond,
+        "[us]" => TimeUnit::Microsecond,
+        "[ns]" => TimeUnit::Nanosecond,
+        _ => return None,
+    };
+    Some((if is_date { DataType::Timestamp(unit, None) } else { DataType::Duration(unit) }, order))
+}
+
+/// Returns the Arrow type of NumPy's dates and durations whose unit Arrow lacks, the number of Arrow's units in one of
+/// them, and the stored byte order. Months and years have no fixed length, and so no such type.
+pub(crate) fn coarse_numpy_time(tag: &str) -> Option<(DataType, i64, ByteOrder)> {
+    let (is_date, unit, order) = time_tag(tag)?;
+    let seconds = match unit {
+        "[m]" => 60,
+        "[h]" => 3600,
+        "[D]" if is_date => return Some((DataType::Date32, 1, order)),
+        "[D]" => 86_400,
+        "[W]" => 604_800,
+        _ => return None,
+    };
+    let unit = TimeUnit::Second;
+    let data_type = if is_date { DataType::Timestamp(unit, None) } else { DataType::Duration(unit) };
+    Some((data_type, seconds, order))
+}
+
+/// Splits a tag: whether it is of dates, the unit, and the byte order.
+fn time_tag(tag: &str) -> Option<(bool, &str, ByteOrder)> {
     let tag = tag.strip_prefix("NUMPY:")?;
     let (tag, order) = match tag.strip_prefix('>') {
         Some(tag) => (tag, ByteOrder::Big),
         None => (tag.strip_prefix('<').unwrap_or(tag), ByteOrder::Little),
     };
-    let unit = |text: &str| match text {
-        "[s]" => Some(TimeUnit::Second),
-        "[ms]" => Some(TimeUnit::Millisecond),
-        "[us]" => Some(TimeUnit::Microsecond),
-        "[ns]" => Some(TimeUnit::Nanosecond),
-        _ => None,
-    };
     let date = tag.strip_prefix("M8").or_else(|| tag.strip_prefix("datetime64"));
     let duration = || tag.strip_prefix("m8").or_else(|| tag.strip_prefix("timedelta64"));
-    let data_type = match date {
-        Some(text) => DataType::Timestamp(unit(text)?, None),
-        None => DataType::Duration(unit(duration()?)?),
-    };
-    Some((data_type, order))
+    date.map(|unit| (true, unit, order)).or_else(|| Some((false, duration()?, order)))
 }

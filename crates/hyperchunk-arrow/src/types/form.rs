@@ -50,6 +50,8 @@ pub(crate) enum Form {
     Names(Arc<Names>),
     /// A reference.
     Reference(ReferenceKind),
+    /// NumPy's times, in units of this many of Arrow's.
+    Multiples { factor: i64, order: ByteOrder },
 }
 
 /// A member.
@@ -204,6 +206,12 @@ impl Element {
             let number = |order| Datatype::integer(8, true, order);
             let made = Self::number(&number(order), &number(ByteOrder::Little), data_type)?;
             // NaT, NumPy's value for a missing time, becomes a null.
+            return Ok(Self { nullable: true, ..made });
+        }
+        if datatype.size == 8
+            && let Some((data_type, factor, order)) = super::field::coarse_numpy_time(&tag)
+        {
+            let made = Self::plain(8, data_type, Form::Multiples { factor, order });
             return Ok(Self { nullable: true, ..made });
         }
         Self::foreign(datatype, &tag)

@@ -144,7 +144,9 @@ pub(crate) fn fits(datatype: &Datatype, data_type: &DataType, depth: usize) -> b
         (Class::VlenString { .. }, other) => is_text(other) || is_binary(other),
         (Class::Opaque { .. } | Class::Time { .. }, DataType::FixedSizeBinary(width)) => bytes(width),
         (Class::Opaque { tag }, other) => {
-            super::field::numpy_time(&tag.to_string()).is_some_and(|(time, _)| time == *other)
+            let tag = tag.to_string();
+            super::field::numpy_time(&tag).is_some_and(|(time, _)| time == *other)
+                || super::field::coarse_numpy_time(&tag).is_some_and(|(time, ..)| time == *other)
         }
         (Class::Compound { .. } | Class::Complex { .. }, DataType::FixedSizeList(item, 2)) => {
             super::form::complex_base(datatype).is_some_and(|base| fits(base, item.data_type(), depth + 1))

@@ -16,7 +16,7 @@ mod portable;
 use crate::Result;
 use arrow_schema::FieldRef;
 pub(crate) use describe::describe;
-pub(crate) use field::{numpy_time, text};
+pub(crate) use field::{coarse_numpy_time, numpy_time, text};
 pub(crate) use form::{Element, Form, MAX_DEPTH, MemberElement, Names, complex_base, is_reference};
 pub use from_arrow::datatype_from_field;
 pub(crate) use from_arrow::{boolean, fits};

@@ -74,6 +74,33 @@ fn numbers() {
 }
 
 #[test]
+fn times_of_numpy_in_units_that_arrow_lacks() {
+    let conversion = ConversionOptions::default();
+    let time = |tag: &str| Datatype { size: 8, class: Class::Opaque { tag: tag.into() } };
+    let stored = |times: &[i64]| times.iter().flat_map(|time| time.to_le_bytes()).collect::<Vec<u8>>();
+    let units = [
+        ("NUMPY:<M8[D]", "Date32", "[1970-01-03,null,]"),
+        ("NUMPY:<M8[h]", "Timestamp(s)", "[1970-01-01T02:00:00,null,]"),
+        ("NUMPY:<M8[m]", "Timestamp(s)", "[1970-01-01T00:02:00,null,]"),
+        ("NUMPY:<M8[W]", "Timestamp(s)", "[1970-01-15T00:00:00,null,]"),
+        ("NUMPY:<m8[D]", "Duration(s)", "[172800,null,]"),
+        ("NUMPY:<m8[h]", "Duration(s)", "[7200,null,]"),
+    ];
+    for (tag, data_type, values) in units {
+        check(&time(tag), &[], &conversion, &stored(&[2, i64::MIN]), data_type, values);
+    }
+    let bytes = [2, i64::MIN].map(i64::to_be_bytes).concat();
+    check(&time("NUMPY:>M8[D]"), &[], &conversion, &bytes, "Date32", "[1970-01-03,null,]");
+    for tag in ["NUMPY:<M8[D]", "NUMPY:<M8[h]", "NUMPY:<m8[W]"] {
+        let column = ColumnType::new("a", &time(tag), &[], &conversion).unwrap();
+        let error = column.array(Buffer::from(stored(&[i64::MAX / 7])), 1, None).unwrap_err();
+        assert!(error.to_string().contains("is beyond those of"), "{error}");
+    }
+    let months = ColumnType::new("a", &time("NUMPY:<M8[M]"), &[], &conversion).unwrap();
+    assert_eq!(*months.field().data_type(), DataType::FixedSizeBinary(8));
+}
+
+#[test]
 fn rows_of_several_elements() {
     let stored: Vec<u8> = (0..24).collect();
     let byte = Datatype::integer(1, false, ByteOrder::Little);

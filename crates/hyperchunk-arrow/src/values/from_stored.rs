@@ -6,14 +6,15 @@ use crate::{Error, ErrorKind, Result};
 use arrow_array::builder::{BooleanBufferBuilder, LargeListBuilder, UInt64Builder};
 use arrow_array::types::Int32Type;
 use arrow_array::{
-    Array as _, ArrayRef, BinaryArray, DictionaryArray, Int32Array, LargeBinaryArray, LargeListArray,
-    LargeStringArray, StringArray, StructArray, make_array,
+    Array as _, ArrayRef, BinaryArray, Date32Array, DictionaryArray, DurationSecondArray, Int32Array,
+    LargeBinaryArray, LargeListArray, LargeStringArray, StringArray, StructArray, TimestampSecondArray,
+    make_array,
 };
 use arrow_buffer::{Buffer, MutableBuffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::{ArrowError, DataType, Field};
 use hyperchunk::convert::Conversion;
-use hyperchunk::model::{ReferenceKind, StringPadding};
+use hyperchunk::model::{ByteOrder, ReferenceKind, StringPadding};
 use hyperchunk::{File, Sequences};
 use std::sync::Arc;
 
@@ -162,6 +163,7 @@ enum ColumnState<'e> {
     List(Box<Column<'e>>, usize),
     References(ReferenceKind, Vec<ArrowReference>),
     Sequence { offsets: Vec<i64>, item: Box<Column<'e>>, base: &'e hyperchunk::model::Datatype },
+    Multiples { factor: i64, order: ByteOrder, times: Vec<Option<i64>> },
 }
 
 impl<'e> Column<'e> {
@@ -197,6 +199,9 @@ impl<'e> Column<'e> {
                 ColumnState::Sequence { offsets: vec![0], item: Box::new(Column::new(item, 0)?), base }
             }
             Form::Reference(kind) => ColumnState::References(*kind, Vec::new()),
+            Form::Multiples { factor, order } => {
+                ColumnState::Multiples { factor: *factor, order: *order, times: Vec::new() }
+            }
         };
         Ok(Self { element, rows: 0, state })
     }
@@ -263,6 +268,18 @@ impl<'e> Column<'e> {
                 let file = ends.file.ok_or_else(no_file)?;
                 for row in 0..rows {
                     found.push(references::read_reference(file, *kind, part(stored, row, stride, size)?)?);
+                }
+            }
+            ColumnState::Multiples { factor, order, times } => {
+                for row in 0..rows {
+                    let stored = part(stored, row, stride, size)?;
+                    let bytes =
+                        <[u8; 8]>::try_from(stored).map_err(|_| Error::invalid("fewer bytes than rows"))?;
+                    let time = match order {
+                        ByteOrder::Big => i64::from_be_bytes(bytes),
+                        _ => i64::from_le_bytes(bytes),
+                    };
+                    times.push(multiple(time, *factor, &self.element.data_type)?);
                 }
             }
             ColumnState::Struct(parts) => {
@@ -347,6 +364,14 @@ impl<'e> Column<'e> {
                 let arrays: Vec<ArrayRef> = vec![Arc::new(path), Arc::new(raw), Arc::new(selection.finish())];
                 Arc::new(StructArray::try_new_with_length(fields, arrays, None, rows).map_err(arrow)?)
             }
+            ColumnState::Multiples { times, .. } => match data_type {
+                DataType::Date32 => {
+                    let days = times.into_iter().map(|days| days.and_then(|days| i32::try_from(days).ok()));
+                    Arc::new(days.collect::<Date32Array>())
+                }
+                DataType::Timestamp(..) => Arc::new(TimestampSecondArray::from(times)),
+                _ => Arc::new(DurationSecondArray::from(times)),
+            },
             ColumnState::Struct(parts) => {
                 let arrays = parts.into_iter().map(|(_, column)| column.finish().map(|(array, _)| array));
                 let arrays = arrays.collect::<Result<Vec<_>>>()?;
@@ -386,13 +411,30 @@ fn with_missing_times(data_type: &DataType, values: Buffer) -> (Option<NullBuffe
     (Some(nulls), Buffer::from_vec(times.collect::<Vec<i64>>()))
 }
 
+/// Converts one of NumPy's times to Arrow's unit; NaT becomes a null.
+///
+/// # Errors
+/// Conversion if it is beyond those of Arrow's type.
+fn multiple(time: i64, factor: i64, data_type: &DataType) -> Result<Option<i64>> {
+    if time == i64::MIN {
+        return Ok(None);
+    }
+    let fits = |time: &i64| *data_type != DataType::Date32 || i32::try_from(*time).is_ok();
+    time.checked_mul(factor).filter(fits).map(Some).ok_or_else(|| {
+        let message = format!(
+            "the time {time} of NumPy is beyond those of {data_type} (read the dataset without Arrow)"
+        );
+        Error::new(ErrorKind::Conversion, message)
+    })
+}
+
 fn not_utf8() -> Error {
     Error::new(ErrorKind::Conversion, "text that is not UTF-8 (strings as stored shows it)")
 }
 
 /// Returns the datatype of a string's elements.
 fn byte() -> hyperchunk::model::Datatype {
-    hyperchunk::model::Datatype::integer(1, false, hyperchunk::model::ByteOrder::Little)
+    hyperchunk::model::Datatype::integer(1, false, ByteOrder::Little)
 }
 
 /// Returns whether a stored string of variable length is a null pointer: its address is 0.

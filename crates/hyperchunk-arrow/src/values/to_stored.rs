@@ -94,8 +94,11 @@ enum Form {
     Fixed,
     /// The values' bytes, converted from this size.
     Converted(Box<Conversion>, usize),
-    /// Days of 4 bytes.
-    Days,
+    /// NumPy's times, in units of this many of Arrow's.
+    Multiples {
+        factor: i64,
+        order: ByteOrder,
+    },
     /// One bit each.
     Bits,
     /// Text of fixed length.
@@ -192,26 +195,26 @@ impl ElementEncoder {
             }
             (Class::String { padding, .. }, other) if is_text(other) => made(Form::Text(*padding)),
             (Class::VlenString { .. }, other) if is_text(other) || is_binary(other) => made(Form::AnyText),
-            (Class::Opaque { tag }, DataType::Date32) if tag.as_bytes() == b"NUMPY:<M8[D]" => {
-                Ok(Self { size, form: Form::Days, null: Some(i64::MIN.to_le_bytes()) })
-            }
             (Class::Opaque { tag }, DataType::Date64) if tag.as_bytes() == b"NUMPY:<M8[ms]" => {
                 Ok(Self { size, form: Form::Fixed, null: Some(i64::MIN.to_le_bytes()) })
             }
-            (Class::Opaque { tag }, DataType::Timestamp(..) | DataType::Duration(_)) => {
+            (Class::Opaque { tag }, DataType::Timestamp(..) | DataType::Duration(_) | DataType::Date32) => {
                 let without_zone = match data_type {
                     DataType::Timestamp(unit, _) => DataType::Timestamp(*unit, None),
                     other => other.clone(),
                 };
-                let known = types::numpy_time(&tag.to_string()).filter(|(time, _)| *time == without_zone);
+                let tag = tag.to_string();
+                let coarse =
+                    types::coarse_numpy_time(&tag).filter(|(time, ..)| *time == without_zone && size == 8);
+                if let Some((_, factor, order)) = coarse {
+                    let null = Some(in_order(i64::MIN, order));
+                    return Ok(Self { size, form: Form::Multiples { factor, order }, null });
+                }
+                let known = types::numpy_time(&tag).filter(|(time, _)| *time == without_zone);
                 let (_, order) = known.filter(|_| size == 8).ok_or_else(wrong)?;
                 let number = |order| Datatype::integer(8, true, order);
-                let null = match order {
-                    ByteOrder::Big => i64::MIN.to_be_bytes(),
-                    _ => i64::MIN.to_le_bytes(),
-                };
                 let made = Self::converted(&number(ByteOrder::Little), &number(order))?;
-                Ok(Self { null: Some(null), ..made })
+                Ok(Self { null: Some(in_order(i64::MIN, order)), ..made })
             }
             (Class::Opaque { .. } | Class::Time { .. } | Class::String { .. }, other)
                 if fits(datatype, other, 0) =>
@@ -365,10 +368,22 @@ impl ElementEncoder {
                 }
                 Ok(())
             }
-            Form::Days => {
-                let values = fixed(array, 4)?;
-                put_each(out, stride, 8, values.as_chunks::<4>().0.iter(), |out, value| {
-                    out.copy_from_slice(&i64::from(i32::from_le_bytes(*value)).to_le_bytes());
+            Form::Multiples { factor, order } => {
+                let times: Vec<i64> = if *array.data_type() == DataType::Date32 {
+                    let days = fixed(array, 4)?.as_chunks::<4>().0.iter();
+                    days.map(|days| i64::from(i32::from_le_bytes(*days))).collect()
+                } else {
+                    fixed(array, 8)?.as_chunks::<8>().0.iter().map(|time| i64::from_le_bytes(*time)).collect()
+                };
+                put_each(out, stride, 8, times.iter().enumerate(), |out, (row, time)| {
+                    let time = if is_null(row) { 0 } else { *time };
+                    if time % *factor != 0 {
+                        let message = format!(
+                            "cannot store the time of {time} s: expected a multiple of {factor} s, the unit in the file"
+                        );
+                        return Err(Error::new(ErrorKind::Conversion, message));
+                    }
+                    out.copy_from_slice(&in_order(time / *factor, *order));
                     Ok(())
                 })
             }
@@ -656,4 +671,12 @@ fn to_binary(array: &ArrayRef) -> Result<BinaryArray> {
         Ok(())
     })?;
     Ok(BinaryArray::from_iter(rows))
+}
+
+/// Returns the bytes of a number in a byte order.
+fn in_order(number: i64, order: ByteOrder) -> [u8; 8] {
+    match order {
+        ByteOrder::Big => number.to_be_bytes(),
+        _ => number.to_le_bytes(),
+    }
 }
