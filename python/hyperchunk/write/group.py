@@ -228,10 +228,11 @@ class WritableGroup(MutableNames, WritableObject, Group):
             True
         """
         if not isinstance(layout, VirtualLayout):
-            raise TypeError(
+            message = (
                 f"cannot create a virtual dataset: expected a hyperchunk.VirtualLayout, got {type(layout)!r}; make the "
                 "layout and its sources with hyperchunk's classes"
             )
+            raise also(also(InvalidError(message), TypeError), AttributeError)
         description, committed, shown, _ = self._type(layout.dtype, None)
         parent, last = self._place(name)
         made = creation.virtual(
