@@ -227,7 +227,7 @@ class WritableGroup(MutableNames, WritableObject, Group):
             ...     file.create_virtual_dataset("t", layout, fillvalue=-1).is_virtual
             True
         """
-        if not isinstance(layout, VirtualLayout):
+        if not hasattr(layout, "_mappings"):
             message = (
                 f"cannot create a virtual dataset: expected a hyperchunk.VirtualLayout, got {type(layout)!r}; make the "
                 "layout and its sources with hyperchunk's classes"
