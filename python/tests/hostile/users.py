@@ -77,6 +77,7 @@ def run(user: int, program: str, *arguments: str, **more: str) -> subprocess.Com
     command += [sys.executable, "-c", program, *arguments]
     path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
     environment = {"HOME": str(home), "PATH": path, "LC_ALL": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", **more}
+    environment["PYTHONPATH"] = str(Path(hyperchunk.__file__).parents[1])
     start = time.monotonic()
     try:
         done = subprocess.run(
@@ -754,7 +755,7 @@ def an_input_that_somebody_else_exchanges() -> None:
 SPILL = """
 import hyperchunk, os, sys
 try:
-    pool = hyperchunk.pool.open("hostile", quota=1 << 17, spill=sys.argv[1])
+    pool = hyperchunk.pool.create("hostile", quota=1 << 17, spill=sys.argv[1])
     print("planted" in pool, [entry.name for entry in pool.list()])
     for number in range(3):
         pool.put(f"o{number}", bytes(50_000))
