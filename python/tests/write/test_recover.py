@@ -116,9 +116,7 @@ EDITS: dict[str, Callable[[Path], Any]] = {
 
 
 @pytest.mark.parametrize("name", EDITS)
-def test_edits_of_a_file_that_waits_for_recovery(
-    tmp_path: Path, name: str, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_edits_of_a_file_that_waits_for_recovery(tmp_path: Path, name: str, capfd: pytest.CaptureFixture[str]) -> None:
     """`recover` would make the file without the change."""
     path = tmp_path / "a.h5"
     kill_writer(path)
