@@ -17,6 +17,7 @@ import sys
 import tempfile
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import another_python
 import native
@@ -97,7 +98,8 @@ def check_symbols(wheel: Path) -> None:
 
     with zipfile.ZipFile(wheel) as archive:
         for name in native.ARTEFACTS.values():
-            table = ELFFile(io.BytesIO(archive.read(name)))
+            # Typed only where pyelftools is installed.
+            table: Any = ELFFile(io.BytesIO(archive.read(name)))
             versions = table.get_section_by_name(".gnu.version")
             for number, symbol in enumerate(table.get_section_by_name(".dynsym").iter_symbols()):
                 undefined = symbol["st_shndx"] == "SHN_UNDEF" and symbol["st_info"]["bind"] == "STB_GLOBAL"
