@@ -103,5 +103,5 @@ def reference_class(kind: int) -> type[Reference]:
 
 
 def is_region_class(kind: type) -> bool:
-    """Returns whether a class is that of region references, here or in h5py, whose classes are no relatives of ours."""
+    """Returns whether a class stands for region references, here or in h5py, whose classes are no relatives of ours."""
     return issubclass(kind, RegionReference) or kind.__name__ == "RegionReference"

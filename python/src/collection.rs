@@ -314,7 +314,7 @@ impl Collection {
         py.detach(save).map_err(|e| to_python(py, &e))
     }
 
-    /// Opens the finished part of a collection that an interrupted call left; None if there is none.
+    /// Opens the finished part of a collection that an interrupted call left, if there is one.
     #[staticmethod]
     #[pyo3(signature = (path, **keywords))]
     fn open_part(

@@ -63,7 +63,7 @@ impl OutputFile {
     ) -> PyResult<()> {
         let Some(out) = self.take() else { return Ok(()) };
         if !kind.is_none() {
-            // Dropping it deletes the file; what was not written yet is of no use.
+            // Dropping it deletes the file; unwritten data are of no use.
             drop(out.into_parts());
             return Ok(());
         }

@@ -292,7 +292,7 @@ COMMANDS = {
 def test_what_a_writer_has_committed_is_not_replaced(
     path: Path, name: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Its lock is shared with readers then; what it writes afterwards would be lost."""
+    """Its lock is shared with readers then; later writes would be lost."""
     monkeypatch.chdir(path.parent)
     with hyperchunk.open("new.h5", "w") as file:
         file["early"] = 1

@@ -38,7 +38,7 @@ def copy(
         raise also(ReadOnlyError(message), TypeError)
     copier = _Copier(target, follow, attributes)
     if copier.stays(source):
-        # The destination may be below the source: only what is there before is copied.
+        # The destination may be below the source: only earlier members are copied.
         copier.list_members(source, 1 if shallow else -1)
     parent, last = target._place(name)
     if parent.has_link(last):

@@ -175,7 +175,7 @@ class WritableGroup(MutableNames, WritableObject, Group):
             try:
                 dataset._put(array)
             except Exception:
-                # Without its values, it would not be what was asked for.
+                # Without its values, it is not the dataset of the call.
                 if last:
                     with suppress(HyperchunkError):
                         parent.unlink(last)

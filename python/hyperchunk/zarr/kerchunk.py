@@ -46,7 +46,7 @@ def write_kerchunk(shown: Shown, path: PathLike, overwrite: bool, inline: int, r
 
 def _check_replaced(target: Path) -> None:
     """Raises an error for a file or folder that is something else than references: it would be deleted. A link is
-    replaced, and what it leads to stays.
+    replaced, and its target stays.
     """
     if os.path.lexists(target) and not target.is_symlink() and not (target / ".zmetadata").is_file():
         raise ExistsError(f"cannot write {target}: expected a folder of references, got something else; move it away")

@@ -1,4 +1,4 @@
-"""Programs of several users, and files that one of them forges: what the scenarios of `users.py` are made of."""
+"""Programs of several users, and files that one of them forges: the parts of the scenarios of `users.py`."""
 
 from __future__ import annotations
 

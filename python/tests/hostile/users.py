@@ -683,7 +683,7 @@ def spilled_objects_in_a_folder_of_somebody_else() -> None:
     expect(run(OWNER, SPILL, str(made)), "False []\n3 True")
     modes = {path.stat().st_mode & 0o777 for path in made.iterdir()}
     if made.stat().st_mode & 0o777 != 0o700 or modes != {0o600}:
-        raise NotKeptError(f"others may read what was spilled: {made.stat()}, {modes}")
+        raise NotKeptError(f"others may read spilled objects: {made.stat()}, {modes}")
 
 
 SCENARIOS: list[Callable[[], None]] = [

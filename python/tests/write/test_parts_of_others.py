@@ -237,7 +237,7 @@ def names(path: Path) -> list[str]:
 
 @pytest.mark.parametrize("mode", ["w", "r+"])
 def test_copy_of_a_group_into_itself(tmp_path: Path, mode: str) -> None:
-    """The copy has what was there before, neither itself nor the groups on the way to it."""
+    """The copy has the earlier members, neither itself nor the groups on the way to it."""
     found = []
     for library in (h5py, hyperchunk):
         path = tmp_path / f"{library.__name__}.h5"

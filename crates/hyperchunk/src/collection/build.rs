@@ -287,7 +287,7 @@ fn real(name: &str) -> String {
 /// The finished part of a collection that is being made, in a file of its own. It is marked, so that no collection
 /// of the user is taken for one.
 impl Collection {
-    /// Opens the finished part that an interrupted call left; `None` if there is none.
+    /// Opens the finished part that an interrupted call left, if there is one.
     ///
     /// # Errors
     /// Invalid for a link, for a file of a user other than this one and root, for one that others may write to, and

@@ -253,7 +253,7 @@ fn test_a_complete_file_gets_its_name() {
     std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
     put(&made, &path, true).unwrap();
     assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-    // A link is replaced, and what it leads to stays.
+    // A link is replaced, and its target stays.
     std::fs::write(&victim, "five years of work").unwrap();
     std::fs::remove_file(&path).unwrap();
     symlink(&victim, &path).unwrap();

@@ -1,4 +1,4 @@
-//! Journals that killed writers left, and how to tell them from those of living ones.
+//! Journals that killed writers left, told apart from journals of living writers.
 
 use super::journal::{Entry, Journal, MAGIC, UNMARKED_MAGIC, busy, journal_path};
 use crate::companion::Trust;
@@ -136,7 +136,7 @@ pub(super) fn read(journal: &AbandonedJournal) -> Result<JournalContents> {
 /// What the journal beside a file says about its writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FoundJournal {
-    /// There is none that counts.
+    /// No journal counts.
     None,
     /// The writer lives.
     Held,

@@ -86,7 +86,7 @@ pub(super) fn check_commit(marks: &[CommitMark], sink: &dyn Sink, length: u64, j
     Err(Error::new(ErrorKind::Changed, message))
 }
 
-/// Mark of the file that a new one is to replace: its size and the time of its last change; `None` if there is none.
+/// Mark of the file that a new one is to replace: its size and the time of its last change, if it exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ReplacedMark(Option<(u64, i64, i64)>);
 

@@ -46,7 +46,7 @@ pub(super) fn pipeline(pipeline: &Pipeline) -> Result<()> {
 /// Checks the datatype and the extent of an attribute. Returns the oldest release, of a range, that knows its datatype.
 ///
 /// # Errors
-/// As [`datatype`]; those of the encoding.
+/// As [`datatype`]; errors of the encoding.
 pub(super) fn attribute(attribute: &Attribute, oldest: LibVersion, newest: LibVersion) -> Result<LibVersion> {
     let encode = |age| message::datatype::encode(&attribute.datatype, age);
     let (age, encoded) = oldest_able(oldest, newest, encode)?;

@@ -129,7 +129,7 @@ pub(super) fn dataset_node(
 /// Checks that what a new dataset consists of can be encoded: at a commit, it would make the whole file fail.
 ///
 /// # Errors
-/// Those of the encoding; Limit for filters or mappings that are too large.
+/// Errors of the encoding; Limit for filters or mappings that are too large.
 pub(super) fn check_encodable(node: &DatasetNode, oldest: LibVersion) -> Result<()> {
     encode::message::dataspace::encode(&node.dataspace())?;
     encode::message::fill_value::encode(&node.fill)?;

@@ -225,7 +225,7 @@ impl JournalFile for FoundJournal<'_> {
 
 /// What became of the journal of an interrupted edit.
 enum Settled {
-    /// There is none that counts.
+    /// No journal counts.
     Nothing,
     /// It is completed or dropped.
     Done,
