@@ -63,7 +63,9 @@ def test_killed_at_each_write(libver: str, tmp_path: Path) -> None:
             refused += 1
         found = number(path, hyperchunk.open)
         assert seen in (None, found, found - 1)
-        assert not path.with_name("a.h5.redo").exists()
+        redo = path.with_name("a.h5.redo")
+        # A reader leaves an empty journal, of which a kill left the name alone.
+        assert not redo.exists() or redo.stat().st_size == 0
         assert number(path, h5py.File) == found
         complete += found > 0
     assert done.returncode == 0

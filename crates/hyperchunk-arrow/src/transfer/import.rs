@@ -289,6 +289,8 @@ fn no_nulls(field: &Field, column: &ArrayRef) -> Result<()> {
             | DataType::BinaryView
             | DataType::Timestamp(..)
             | DataType::Duration(_)
+            | DataType::Date32
+            | DataType::Date64
     );
     if !text && column.logical_null_count() > 0 {
         return Err(Error::unsupported(format!("column {}: nulls in a dataset that had none", field.name())));

@@ -125,6 +125,12 @@ fn has(folder: &Path, file: &Path) -> bool {
 /// # Errors
 /// Invalid or Exists, with the reason.
 pub fn check(path: &Path, overwrite: bool, inputs: &[&Path]) -> Result<()> {
+    check_place(path, overwrite, inputs)?;
+    if is_stream(path) { Ok(()) } else { check_unwritten(path) }
+}
+
+/// Does what [`check`] does, except for programs that write the existing file.
+fn check_place(path: &Path, overwrite: bool, inputs: &[&Path]) -> Result<()> {
     let Ok(found) = path.symlink_metadata() else { return Ok(()) };
     if inputs.iter().any(|input| same_file(path, input)) {
         return Err(is_input(path));
@@ -138,8 +144,7 @@ pub fn check(path: &Path, overwrite: bool, inputs: &[&Path]) -> Result<()> {
     if !overwrite {
         return Err(exists(path));
     }
-    check_permission(path)?;
-    check_unwritten(path)
+    check_permission(path)
 }
 
 /// Refuses to replace a file that the user may not write to. A link is replaced itself, and has no permissions.
@@ -350,6 +355,8 @@ struct Place {
     temporary: OsString,
     name: OsString,
     replace: bool,
+    /// Set if the caller holds the lock of the file that is replaced.
+    is_locked: bool,
 }
 
 impl Output {
@@ -358,6 +365,11 @@ impl Output {
     /// # Errors
     /// Exists if the path exists and may not be replaced; Invalid if it is a folder; Io from the system.
     pub fn create(path: &Path, replace: bool) -> Result<Self> {
+        check(path, replace, &[])?;
+        Self::start(path, replace, false)
+    }
+
+    fn start(path: &Path, replace: bool, is_locked: bool) -> Result<Self> {
         if is_stream(path) {
             let file = File::options().write(true).open(path).map_err(|error| refused(path, &error))?;
             if file.metadata().map_or(true, |metadata| metadata.is_file()) {
@@ -365,13 +377,12 @@ impl Output {
             }
             return Ok(Self { file: Some(file), place: None, path: path.to_owned() });
         }
-        check(path, replace, &[])?;
         let refused = |error: io::Error| refused(path, &error);
         let (folder, name) = Folder::of(path).map_err(refused)?;
         let temporary = temporary(&name);
         let file = folder.create(&temporary, 0, 0o666).map_err(refused)?;
         // From here on, dropping it deletes the file.
-        let place = Place { folder, temporary, name, replace };
+        let place = Place { folder, temporary, name, replace, is_locked };
         keep_permissions(&place.folder, &place.name, &file);
         Ok(Self { file: Some(file), place: Some(place), path: path.to_owned() })
     }
@@ -408,7 +419,7 @@ impl Output {
                 "another program deleted the unfinished file, or put its own in its place",
             ));
         }
-        if place.replace {
+        if place.replace && !place.is_locked {
             check_unwritten(&self.path)?;
         }
         let renamed = place.folder.rename(&place.temporary, (&place.folder, &place.name), place.replace);
@@ -467,6 +478,17 @@ pub fn write(path: &Path, bytes: &[u8], replace: bool) -> Result<()> {
     output.finish()
 }
 
+/// Writes a whole file in place of one whose lock the caller holds.
+///
+/// # Errors
+/// As [`write`].
+pub fn write_over_locked(path: &Path, bytes: &[u8]) -> Result<()> {
+    check_place(path, true, &[])?;
+    let mut output = Output::start(path, true, true)?;
+    output.write_all(bytes).map_err(|error| refused(path, &error))?;
+    output.finish()
+}
+
 /// Creates a new file directly under its name, for callers that fill a new folder.
 ///
 /// # Errors
@@ -501,7 +523,7 @@ impl NewFolder {
         let unfinished = folder.path().join(&temporary);
         folder.make(&temporary, 0o777).map_err(refused)?;
         let permissions = std::fs::symlink_metadata(&unfinished).map_err(refused)?.permissions();
-        let place = Place { folder, temporary, name, replace };
+        let place = Place { folder, temporary, name, replace, is_locked: false };
         let made = Self { place: Some(place), path: path.to_owned(), unfinished, permissions };
         #[cfg(unix)]
         {
@@ -528,7 +550,7 @@ impl NewFolder {
             io::ErrorKind::AlreadyExists => exists(&self.path),
             _ => refused(&self.path, &error),
         };
-        let Place { folder, temporary: unfinished, name, replace } = &place;
+        let Place { folder, temporary: unfinished, name, replace, .. } = &place;
         let finish = || {
             std::fs::set_permissions(&self.unfinished, self.permissions.clone())?;
             if *replace && folder.has(name) {

@@ -162,5 +162,5 @@ pub(super) fn publish_stub(path: &Path) -> hyperchunk::Result<()> {
         return Ok(());
     }
     let _held = hold_alone(path)?;
-    hyperchunk::output::write(path, stub().unwrap_or_default(), true)
+    hyperchunk::output::write_over_locked(path, stub().unwrap_or_default())
 }
