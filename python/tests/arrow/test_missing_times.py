@@ -271,8 +271,8 @@ def test_units_that_arrow_lacks_come_back(tmp_path: Path) -> None:
         for words in (("export", f"{path}:/g/t", arrow), ("import", arrow, back)):
             assert _core.run_command(["hyperchunk", "arrow", *map(str, words)]) == 0
         with h5py.File(back) as file:
-            assert file["t"].dtype == values.dtype
-            assert np.array_equal(file["t"][:], values, equal_nan=True)
+            assert file["g/t"].dtype == values.dtype
+            assert np.array_equal(file["g/t"][:], values, equal_nan=True)
 
 
 def test_times_beyond_those_of_arrow(tmp_path: Path) -> None:
