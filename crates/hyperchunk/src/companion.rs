@@ -228,8 +228,16 @@ impl Trust {
     /// # Errors
     /// Invalid if it is not, with the reason.
     pub fn check(&self, path: &Path, metadata: &Metadata) -> Result<()> {
+        self.check_owner(path, Permissions::of(metadata))?;
+        self.check_mode(path, metadata)
+    }
+
+    /// Checks that others cannot write to an open file. `path` is for messages.
+    ///
+    /// # Errors
+    /// As [`Trust::check`].
+    pub(crate) fn check_mode(&self, path: &Path, metadata: &Metadata) -> Result<()> {
         let found = Permissions::of(metadata);
-        self.check_owner(path, found)?;
         if found.mode & 0o022 & !self.may_write(found.group) != 0 {
             let expected = "what others cannot write to";
             return Err(unfit(path, expected, &format!("permissions {:03o}", found.mode & 0o777)));

@@ -297,7 +297,7 @@ fn attempt(file: &Path, edits: bool) -> Result<Settled> {
     let (folder, name) = Folder::of(&path).map_err(refused)?;
     let made_by = |metadata: &Metadata| {
         check_made_by(&folder, target, &path, metadata)?;
-        Trust::for_writer(target).check(&path, metadata)
+        Trust::for_writer(target).check_mode(&path, metadata)
     };
     let distrusted = |metadata: &Metadata| match made_by(metadata) {
         _ if !metadata.is_file() => true,
