@@ -358,7 +358,7 @@ pub fn owner_of_log(log: &Path) -> Option<PathBuf> {
     Some(folder.with_file_name(name))
 }
 
-/// Refuses to replace a file in the place of a companion that is none: one that does not begin with
+/// Refuses to replace a file in the place of a companion that is something else: one that does not begin with
 /// `signature`. A symbolic link is replaced, not written through.
 ///
 /// # Errors

@@ -97,7 +97,7 @@ pub struct Policy {
     pub rights: Rights,
     /// The one writable directory of a compiler; `None` for everything else.
     pub scratch: Option<PathBuf>,
-    /// Folder with a compiler and its libraries, in addition to those of the system.
+    /// Folder with a compiler and its libraries, in addition to the system's.
     pub tools: Option<PathBuf>,
     /// Folder in which a compiler caches its compiled libraries.
     pub cache: Option<PathBuf>,
@@ -115,7 +115,7 @@ pub struct Report {
 }
 
 /// Drops capabilities before the GPU driver starts its threads, which would keep theirs: [`restrict`] changes
-/// only those of the calling thread. Drivers work without capabilities, as they do for users who are not
+/// only the calling thread's. Drivers work without capabilities, as they do for users who are not
 /// root.
 pub fn before_driver() -> Result<()> {
     if UNCONTAINED { Ok(()) } else { process::drop_capabilities() }

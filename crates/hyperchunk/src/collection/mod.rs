@@ -74,7 +74,7 @@ pub struct CollectionVariable {
     pub path: Vec<u8>,
     /// The axis along which the files' datasets are joined; `None` if the first file's dataset stands for all.
     pub axis: Option<usize>,
-    /// Extent of each file's dataset along that axis; empty if there is none. Variables that were parsed share it.
+    /// Extent of each file's dataset along that axis; empty without one. Variables that were parsed share it.
     pub lengths: Arc<Vec<u64>>,
     /// Stored values of a coordinate, of all files one after another.
     pub values: Option<Vec<u8>>,

@@ -215,8 +215,7 @@ pub fn check_way(path: &Path) -> Result<()> {
     Folder::of(path).map(drop).map_err(|error| refused(path, &error))
 }
 
-/// Makes a folder, and those above it that are missing. None is made behind a link that another user planted
-/// (see [`Folder::open`]).
+/// Makes a folder and its missing parents. Links that another user planted are refused (see [`Folder::open`]).
 ///
 /// # Errors
 /// Io.

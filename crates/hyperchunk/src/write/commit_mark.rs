@@ -47,7 +47,7 @@ impl CommitMark {
             return Ok(false);
         }
         let size = usize::try_from(self.length).map_err(|_| Error::limit("structure larger than memory"))?;
-        let mut structure = vec![0; size];
+        let mut structure = crate::room::zeros(size)?;
         sink.read_at(self.start, &mut structure)?;
         Ok(lookup3(&structure) == self.sum)
     }

@@ -334,7 +334,7 @@ fn attempt(file: &Path, edits: bool) -> Result<Settled> {
     match Content::of(&journal, metadata.len()).map_err(refused)? {
         Content::Other if edits => {
             let message = format!(
-                "cannot edit {}: expected no file or a journal at {}, got another file; move it, or name it otherwise",
+                "cannot edit {}: expected no file or a journal at {}, got another file; move it away",
                 file.display(),
                 path.display()
             );
