@@ -178,7 +178,10 @@ fn a_collection_leads_into_no_network_and_sends_no_token_elsewhere() {
 #[test]
 fn a_name_does_not_lead_inside_later() {
     let name = "rebind.test";
-    let outside = Server::at("127.77.0.1:0", pattern(5000), (Some("\"one\""), None), |request: &Request| {
+    // Nothing else here uses addresses at 127.77.0.1, so the port is free there, too.
+    let inside = Server::new(pattern(5000), |_| Answer::Right);
+    let outside = format!("127.77.0.1:{}", inside.address.port());
+    let outside = Server::at(&outside, pattern(5000), (Some("\"one\""), None), |request: &Request| {
         match (request.number, request.path.as_str()) {
             // The connection ends, so that the name is looked up again.
             (1, _) | (_, "/again.h5") => Answer::Reset,
@@ -186,8 +189,6 @@ fn a_name_does_not_lead_inside_later() {
             _ => Answer::Right,
         }
     });
-    let inside = format!("127.0.0.1:{}", outside.address.port());
-    let inside = Server::at(&inside, pattern(5000), (Some("\"one\""), None), |_| Answer::Right);
     plan(name, &[&["127.77.0.1"], &["127.0.0.1"], &["127.0.0.1", "::1"], &["127.0.0.1"]]);
     let at = |path: &str| format!("http://{name}:{}/{path}", outside.address.port());
     let source = open(&at("x.h5"), &options()).unwrap();
