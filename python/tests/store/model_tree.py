@@ -245,9 +245,11 @@ def merge(tree: Tree, writers: list[tuple[list[Op], dict[str, Extent], int]]) ->
     conflicts: dict[str, set[str]] = {}
     attrs: dict[tuple[str, str], Any] = {}
     smalls: dict[str, Any] = {}
+    old_smalls = {path: entry.what for path, entry in tree.items() if entry.kind == "small"}
     first = writers[0][2] if writers else 0
     #: A value that equals the committed one is no change.
     changed: dict[tuple[str, str], Any] = {}
+    changed_smalls: dict[str, Any] = {}
     old = {(path, name): value for path, entry in tree.items() for name, value in entry.attrs.items()}
     for ops, extents, priority in writers:
         own: dict[int, Part] = {}
@@ -290,7 +292,13 @@ def merge(tree: Tree, writers: list[tuple[list[Op], dict[str, Extent], int]]) ->
                 changed[path, name] = value
         for path, value in mine_small.items():
             if smalls.setdefault(path, value) != value:
-                conflicts.setdefault(path, set()).add("conflict" if priority == first else "maybe")
+                certain = priority == first and old_smalls.get(path) not in (value, smalls[path])
+                conflicts.setdefault(path, set()).add("conflict" if certain else "maybe")
+            if value != old_smalls.get(path):
+                changed_smalls[path] = value
+    for path, value in changed_smalls.items():
+        if path in tree and tree[path].kind == "small":
+            tree[path].what = value
     for (path, name), value in changed.items():
         if path in tree and name in tree[path].attrs:
             tree[path].attrs[name] = value

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import h5py
+import hyperchunk
 import numpy as np
 import pytest
 from hyperchunk import store
@@ -59,6 +60,55 @@ def test_a_hard_link_to_a_committed_object_is_a_name_of_it(machine: type[Stores]
     run.commit()
     with h5py.File(path) as file:
         assert h5py.h5o.get_info(file["h"].id).addr == h5py.h5o.get_info(file["s"].id).addr
+
+
+def test_a_writer_that_uses_two_names_of_one_object_leaves_one(machine: type[Stores], tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    with store.create(path, {"d": store.Dataset((2,), "i4"), "g/inner": store.Dataset((2,), "i4")}).writer() as writer:
+        writer["d"][:] = 1
+    store.open(path).commit()
+    session = machine.connector.session()
+    session("open", str(path), "r+")
+    session("do", ("hard", "/h", "/d"))
+    session("do", ("hard", "/k", "/g"))
+    session("close")
+    session.end()
+    store.open(path).commit()
+    with store.open(path).writer() as writer:
+        writer["h"].attrs["a"] = 1
+        writer["d"].attrs["b"] = 2
+        writer["d"][0], writer["h"][1] = 8, 9
+        for name in ("k", "g"):
+            writer.structure.create_group(f"{name}/of {name}")
+            writer.structure[name].attrs[name] = 3
+    made = store.open(path).commit()
+    assert made is not None
+    assert made.conflicts == []
+    with hyperchunk.open(path) as file, h5py.File(path) as stock:
+        for one in (file, stock):
+            assert one["h"] == one["d"]
+            assert dict(one["h"].attrs) == {"a": 1, "b": 2}
+            np.testing.assert_array_equal(one["d"][...], [8, 9])
+            assert one["k"] == one["g"]
+            assert sorted(one["k"]) == ["inner", "of g", "of k"]
+            assert dict(one["g"].attrs) == {"k": 3, "g": 3}
+
+
+def test_a_resize_to_the_present_extent_counts(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    store.create(path, {"d": store.Dataset((4,), "u1", chunks=(3,), maxshape=(8,), fillvalue=1)})
+    with store.open(path).writer() as writer:
+        writer["d"][:] = 2
+    store.open(path).commit()
+    slow, fast = store.open(path).writer(), store.open(path).writer()
+    fast["d"].resize((0,))
+    fast.close()
+    store.open(path).commit()
+    slow["d"].resize((4,))
+    slow.close()
+    store.open(path).commit()
+    with hyperchunk.open(path) as file:
+        np.testing.assert_array_equal(file["d"][...], [1, 1, 1, 1])
 
 
 @pytest.mark.filterwarnings("ignore::hyperchunk.store.StoreWarning")

@@ -576,7 +576,8 @@ impl LogWriter {
             return Err(name(Error::invalid(format!("an extent of {dims:?} where the largest is {max:?}"))));
         }
         Slab::new(vec![0; dims.len()], dims).check(dims.len()).map_err(name)?;
-        if known.dims == dims {
+        // The present extent counts, too, where another writer may shrink the dataset meanwhile; once.
+        if known.dims == dims && !known.written.is_empty() {
             return Ok(());
         }
         self.put_record(&mut state, dataset, Body::Extent(dims.to_vec()), &[], None)

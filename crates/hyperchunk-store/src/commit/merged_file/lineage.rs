@@ -4,7 +4,7 @@
 //! keeps its address. So objects that were moved or linked under further names are recognized, and
 //! references to them stay valid.
 
-use super::tree::Target;
+use super::tree::{NodeKind, Target};
 use super::{Author, Merge};
 use hyperchunk::Result;
 use hyperchunk_format::model::LinkTarget;
@@ -78,19 +78,24 @@ impl Merge {
         // An image that is not such a copy is matched by names only.
         if !author.in_place {
             self.find_by_name(item, 0)?;
-            self.split(&mut lineage, (from, of));
+            self.split(author, &mut lineage, (from, of));
         }
         Ok(lineage)
     }
 
     /// Separates objects of the image `of` that share an object of the new file: names of one object
     /// in the base `from` that were given objects of their own. The first object stays, and the
-    /// others are new ones.
-    fn split(&mut self, lineage: &mut Lineage, (from, of): (usize, usize)) {
+    /// others are new ones. An image of additions has an object for each name that its writer used,
+    /// so two groups, or two stubs of a dataset, still are one object.
+    fn split(&mut self, author: Author, lineage: &mut Lineage, (from, of): (usize, usize)) {
         let mut first = HashMap::new();
         let items: Vec<usize> = self.packing.contents.input_objects(of).map(|(_, item)| item).collect();
         for item in items {
             let Some(node) = self.node_of[item] else { continue };
+            let is_stub = matches!(self.node_kind(item), NodeKind::Group | NodeKind::Stored { .. });
+            if !author.deletes && is_stub {
+                continue;
+            }
             if *first.entry(node).or_insert(item) == item {
                 continue;
             }
