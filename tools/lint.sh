@@ -11,7 +11,7 @@ step() {
 }
 
 step cargo fmt --all --check
-step cargo clippy --locked --quiet --workspace --all-targets --features hyperchunk-udf/worker-bin -- -D warnings
+step cargo clippy --locked --quiet --workspace --all-targets -- -D warnings
 step "$py" tools/tidy.py
 step "$py" tools/prose.py
 step "$py" tools/platforms.py page --check

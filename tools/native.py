@@ -31,8 +31,7 @@ ARTEFACTS = {
     "hyperchunk-wasm-worker": "hyperchunk/libexec/hyperchunk-wasm-worker",
 }
 PLUGINS = ["hyperchunk-filter", "hyperchunk-snappy", "hyperchunk-vol", "hyperchunk-vol-named"]
-PACKAGES = ["hyperchunk-python", *PLUGINS, "hyperchunk-udf", "hyperchunk-wasm"]
-FEATURES = "hyperchunk-udf/worker-bin"
+PACKAGES = ["hyperchunk-python", *PLUGINS, "hyperchunk-udf-worker", "hyperchunk-wasm"]
 # Paths of older builds' artefacts, which a refreshed editable install must not keep.
 FORMER = ["hyperchunk/plugins/libhyperchunk_vol.so"]
 
@@ -109,8 +108,7 @@ def keep(built: dict[str, Path], folder: Path) -> dict[str, Path]:
 
 def compile_all(root: Path, env: dict[str, str]) -> dict[str, Path]:
     """Runs cargo; returns place in the package -> built file."""
-    command = ["cargo", "build", "--release", "--locked", "--features", FEATURES]
-    command += ["--message-format=json-render-diagnostics"]
+    command = ["cargo", "build", "--release", "--locked", "--message-format=json-render-diagnostics"]
     command += [argument for package in PACKAGES for argument in ("-p", package)]
     done = subprocess.run(command, cwd=root, env=env, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode != 0:

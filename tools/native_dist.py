@@ -20,11 +20,7 @@ GLIBC = (2, 28)
 # module: code that libhdf5 loads has no network access of its own, and so none of the code for it.
 GROUPS = [
     ["-p", "hyperchunk-python"],
-    [
-        *(word for name in native.PACKAGES if name != "hyperchunk-python" for word in ("-p", name)),
-        "--features",
-        native.FEATURES,
-    ],
+    [word for name in native.PACKAGES if name != "hyperchunk-python" for word in ("-p", name)],
 ]
 
 

@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.."
 source tools/env.sh
 
 cargo fmt --all --check
-cargo check --locked --quiet --workspace --features hyperchunk-udf/worker-bin
+cargo check --locked --quiet --workspace
 .venv/bin/python tools/tidy.py
 .venv/bin/python -m ruff check --quiet .
 .venv/bin/python -m pytest -q -m 'not slow'

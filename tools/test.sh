@@ -7,7 +7,7 @@ start=${CI_START:-$(date +%s)}
 state=${CI_STATE:-$(tools/warmth.sh)}
 
 tools/setup.sh system test package s3
-cargo test --locked --workspace --features hyperchunk-udf/worker-bin
+cargo test --locked --workspace
 # The npm package, for its tests, where it can be built and run: two minutes.
 .venv/bin/python tools/make_npm.py --if-possible
 .venv/bin/python -m pytest python/tests

@@ -26,13 +26,8 @@ MAY_USE = {
     "hyperchunk-cuda": {"hyperchunk-format"},
     "hyperchunk-cuda-fake": set(),
     "hyperchunk-live": {"hyperchunk", "hyperchunk-expression", "hyperchunk-store", "hyperchunk-udf"},
-    "hyperchunk-udf": {
-        "hyperchunk-cuda",
-        "hyperchunk-expression",
-        "hyperchunk-format",
-        "hyperchunk-net",
-        "hyperchunk-sandbox",
-    },
+    "hyperchunk-udf": {"hyperchunk-expression", "hyperchunk-format", "hyperchunk-sandbox"},
+    "hyperchunk-udf-worker": {"hyperchunk-cuda", "hyperchunk-net", "hyperchunk-sandbox", "hyperchunk-udf"},
     "hyperchunk-h5abi": {
         "hyperchunk",
         "hyperchunk-expression",

@@ -317,16 +317,6 @@ impl Datatype {
         }
     }
 
-    /// Returns whether it contains a number of a wanted type: as itself, in an array, in a member.
-    #[cfg(feature = "worker-bin")]
-    pub(crate) fn holds(&self, wanted: &dyn Fn(ElementType) -> bool) -> bool {
-        match self {
-            Datatype::Compound(compound) => compound.members().iter().any(|m| m.datatype.holds(wanted)),
-            Datatype::Array(base, _) => base.holds(wanted),
-            _ => self.number().is_some_and(wanted),
-        }
-    }
-
     /// Returns the name for `lib.getType`: `float`, `string`, `compound`, …
     pub fn type_name_for_lib(&self) -> &'static str {
         match self {

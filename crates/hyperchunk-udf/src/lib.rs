@@ -1,8 +1,9 @@
 //! Live datasets: small signed programs stored in an HDF5 file as datasets.
 //!
 //! This crate holds the [record](record::Record) and its [stubs](stub::Stub), signatures and keys, trust
-//! profiles, the scanners that find a source's inputs, the worker in which functions run, and the host side
-//! that starts it. It reads no HDF5 file: its caller provides the inputs.
+//! profiles, the scanners that find a source's inputs, the host side that starts workers, and the part that all
+//! workers have in common. The languages are in the workers' own crates. This crate reads no HDF5 file: its
+//! caller provides the inputs.
 //!
 //! Programs run on Linux only, in `worker` and `host`. Elsewhere `host` has the same functions, which refuse to start
 //! one; records, keys, trust and expressions are the same everywhere.

@@ -63,7 +63,8 @@ impl Language {
     }
 
     /// Returns the language with this name, as given by [`Language::name`].
-    pub(crate) fn named(name: &str) -> Option<Self> {
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
         [Self::C, Self::Cpp].into_iter().find(|l| l.name() == name)
     }
 
@@ -92,7 +93,7 @@ impl Language {
     }
 
     /// Returns the compiler's arguments after its own name.
-    pub(crate) fn arguments(self) -> impl Iterator<Item = &'static str> {
+    pub fn arguments(self) -> impl Iterator<Item = &'static str> {
         let first: &[&str] = match self {
             Self::C => &["cc", "-std=gnu17"],
             Self::Cpp => &["c++", "-std=c++17", "-fno-exceptions"],

@@ -2,16 +2,15 @@
 //! own.
 //!
 //! A function requests `host:port`. The reading process checks that its profile grants exactly that, and
-//! starts a [connector](connect): a process of ours that resolves the name, refuses addresses to which the
-//! name may not resolve, and connects. The reader passes the connected descriptor on. Name resolution, which
-//! may be slow, never runs in the reading process, and is ended with the function's time limit.
+//! starts a *connector* (`hyperchunk-udf-worker connect`): a process of ours that resolves the name, refuses
+//! addresses to which the name may not resolve, and connects. The reader passes the connected descriptor on.
+//! Name resolution, which may be slow, never runs in the reading process, and is ended with the function's
+//! time limit.
 //!
 //! **Invariant:** the checked address is the connected one: a name is resolved only once.
 
 #[cfg(target_os = "linux")]
 mod broker;
-#[cfg(target_os = "linux")]
-pub mod connect;
 mod endpoint;
 #[cfg(all(test, target_os = "linux"))]
 mod tests;

@@ -1,6 +1,4 @@
-use super::connect::choose;
 use super::*;
-use std::net::{IpAddr, SocketAddr};
 
 #[test]
 fn endpoints() {
@@ -60,33 +58,6 @@ fn endpoints() {
     ] {
         assert!(Endpoint::parse(bad).is_err(), "{bad}");
     }
-}
-
-#[test]
-fn a_name_leads_into_the_public_network_or_where_an_address_is_granted() {
-    let own = |address: IpAddr| address == IpAddr::from([93, 184, 216, 34]);
-    let of = |endpoint: &str, found: &[&str], literal: &[&str]| {
-        let found = found.iter().map(|a| SocketAddr::new(a.parse().unwrap(), 80)).collect();
-        let literal: Vec<_> = literal.iter().map(|a| a.parse().unwrap()).collect();
-        choose(&Endpoint::parse(endpoint).unwrap(), found, &literal, own)
-            .map(|chosen| chosen.iter().map(|a| a.ip().to_string()).collect::<Vec<_>>())
-    };
-    let name = "example.org:80";
-    assert_eq!(of(name, &["8.8.8.8"], &[]).unwrap(), ["8.8.8.8"]);
-    assert_eq!(of(name, &["127.0.0.1", "8.8.8.8", "::1"], &[]).unwrap(), ["8.8.8.8"]);
-    // A public address of this machine reaches its own services.
-    assert_eq!(of(name, &["93.184.216.34", "8.8.8.8"], &[]).unwrap(), ["8.8.8.8"]);
-    assert!(of(name, &["93.184.216.34"], &[]).unwrap_err().message().contains("is this machine"));
-    assert_eq!(of(name, &["93.184.216.34"], &["93.184.216.34"]).unwrap(), ["93.184.216.34"]);
-    let refused = of(name, &["127.0.0.1"], &[]).unwrap_err();
-    assert!(refused.message().contains("\"127.0.0.1:80\""), "{refused}");
-    assert!(of(name, &["::1"], &["127.0.0.1"]).unwrap_err().message().contains("\"[::1]:80\""));
-    assert_eq!(of(name, &["10.0.0.5", "10.0.0.6"], &["10.0.0.5"]).unwrap(), ["10.0.0.5"]);
-    assert_eq!(of("10.0.0.5:80", &["10.0.0.5"], &[]).unwrap(), ["10.0.0.5"]);
-    assert_eq!(of("localhost:80", &["::1", "127.0.0.1"], &[]).unwrap(), ["::1", "127.0.0.1"]);
-    // Not even a public one: the name denotes only this machine.
-    assert!(of("localhost:80", &["8.8.8.8"], &[]).is_err());
-    assert!(of(name, &[], &[]).is_err());
 }
 
 #[test]

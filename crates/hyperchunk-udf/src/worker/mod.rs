@@ -1,30 +1,17 @@
 //! Worker: a process that locks itself down and then runs one function.
 //!
+//! This module is common to the programs that are workers: `hyperchunk-udf-worker`, `hyperchunk-wasm-worker`
+//! and Python's extension module. Each adds a [`Runtime`] of its languages.
+//!
 //! The order is fixed: map the shared memory, let the back end prepare what it needs from the system, lock
 //! down, report the layers reached, and only then look at the source.
 //!
 //! **Invariant:** no byte of a source or of a compiled form is interpreted before [`sandbox::restrict`] has
 //! returned.
 
-pub mod compile;
-#[cfg(feature = "worker-bin")]
-mod compile_cuda;
 mod connections;
-#[cfg(feature = "worker-bin")]
-pub mod cpp;
-#[cfg(feature = "worker-bin")]
-pub mod cuda;
 mod descriptors;
 pub mod entry;
-#[cfg(feature = "worker-bin")]
-mod legacy_cpp;
-#[cfg(feature = "worker-bin")]
-pub mod lua;
-#[cfg(feature = "worker-bin")]
-mod lua_slots;
-#[cfg(feature = "worker-bin")]
-mod nan_boxing;
-
 pub mod threads;
 
 use hyperchunk_sandbox as sandbox;

@@ -1,11 +1,14 @@
 //! C++ back end: a shared object, loaded and run after the lock-down.
 
-use super::legacy_cpp::LegacyObject;
-use super::{CallSlot, Runtime};
-use crate::datatype::Datatype;
-use crate::error::{Error, ErrorKind, Result, fail};
-use crate::protocol::Setup;
+mod legacy;
+
+use crate::fail;
 use hyperchunk_sandbox as sandbox;
+use hyperchunk_udf::datatype::Datatype;
+use hyperchunk_udf::error::{Error, ErrorKind, Result};
+use hyperchunk_udf::protocol::Setup;
+use hyperchunk_udf::worker::{self, CallSlot, Runtime};
+use legacy::LegacyObject;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::fd::{AsRawFd as _, IntoRawFd as _, OwnedFd};
 use std::sync::OnceLock;
@@ -42,7 +45,7 @@ type Run = unsafe extern "C" fn(*const CppTable, *mut c_char, usize) -> c_int;
 
 /// Loaded function.
 #[derive(Debug)]
-pub struct CppRuntime {
+pub(crate) struct CppRuntime {
     run: Option<Run>,
     legacy: Option<LegacyObject>,
     names: Vec<(CString, CString)>,
@@ -61,7 +64,7 @@ impl CppRuntime {
     ///
     /// # Errors
     /// `Worker` when the machine has no C++ library.
-    pub fn new(setup: &Setup) -> Result<Self> {
+    pub(crate) fn new(setup: &Setup) -> Result<Self> {
         for library in [c"libm.so.6", c"libgcc_s.so.1", c"libstdc++.so.6"] {
             // Lazy binding: a quarter of the loading time is for binding symbols that are never called.
             open(library, libc::RTLD_LAZY)?;
@@ -90,7 +93,7 @@ impl CppRuntime {
 unsafe extern "C" fn connect(target: *const c_char, message: *mut c_char, size: usize) -> c_int {
     // SAFETY: the prelude gives a NUL-terminated text.
     let target = unsafe { CStr::from_ptr(target) };
-    match super::connect(&target.to_string_lossy()) {
+    match worker::connect(&target.to_string_lossy()) {
         Ok(fd) => fd.into_raw_fd(),
         Err(error) => {
             // SAFETY: the prelude gives room for `size` bytes.
@@ -103,7 +106,7 @@ unsafe extern "C" fn connect(target: *const c_char, message: *mut c_char, size: 
 /// Implements `lib.clock` of the prelude.
 unsafe extern "C" fn clock(message: *mut c_char, size: usize) -> f64 {
     match NO_CLOCK.get().map(Option::as_deref) {
-        Some(None) => super::now(),
+        Some(None) => worker::now(),
         Some(Some(why)) => {
             // SAFETY: the prelude gives room for `size` bytes.
             unsafe { tell(&format!("lib.clock: {why}"), message, size) };

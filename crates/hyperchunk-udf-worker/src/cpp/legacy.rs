@@ -3,8 +3,9 @@
 //!
 //! A `std::vector` of libstdc++ is three addresses: the first element, the end, and the end of the capacity.
 
-use super::CallSlot;
-use crate::error::{Result, fail};
+use crate::fail;
+use hyperchunk_udf::error::Result;
+use hyperchunk_udf::worker::CallSlot;
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::ptr::null_mut;
 

@@ -1,9 +1,10 @@
 //! Compilation of CUDA: NVRTC, loaded and called in a process with a compiler's sandbox.
 
-use crate::cuda;
-use crate::error::{Error, ErrorKind, Result, fail};
+use crate::fail;
 use hyperchunk_cuda::nvrtc::Nvrtc;
 use hyperchunk_sandbox as sandbox;
+use hyperchunk_udf::cuda;
+use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use std::path::Path;
 
 /// Minimum compute capability. PTX for the oldest GPUs that the compiler supports, from this one on, runs on

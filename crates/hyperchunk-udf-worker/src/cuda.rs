@@ -7,16 +7,17 @@
 //! Inputs in stored form are decompressed, unshuffled and put in their places on the GPU
 //! (`hyperchunk_cuda::ingest`).
 
-use super::{CallSlot, Runtime, read_compiled};
-use crate::cuda::{Dataset, KernelArgument, Plan, Program, Step};
-use crate::error::{Error, ErrorKind, Result, fail};
-use crate::escape::escape;
-use crate::protocol::Setup;
-use crate::stored::{DecodeSupport, StoredBlock};
+use crate::fail;
 use hyperchunk_cuda::ingest::{self, BufferCache, Input, Options, Part, Request, ingest, warm_up};
 use hyperchunk_cuda::nvcomp::Nvcomp;
 use hyperchunk_cuda::{Argument, Context, DeviceMemory, Function, Launch, Module, Stream};
 use hyperchunk_sandbox as sandbox;
+use hyperchunk_udf::cuda::{Dataset, KernelArgument, Plan, Program, Step};
+use hyperchunk_udf::error::{Error, ErrorKind, Result};
+use hyperchunk_udf::escape::escape;
+use hyperchunk_udf::protocol::{Setup, block_bytes};
+use hyperchunk_udf::stored::{DecodeSupport, StoredBlock, StoredChunk};
+use hyperchunk_udf::worker::{CallSlot, Runtime, read_compiled};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 
@@ -27,8 +28,7 @@ const BATCH_BYTES: usize = 16 << 20;
 const MAX_CACHED_BYTES: usize = 256 << 20;
 
 /// Function on the GPU.
-#[expect(missing_debug_implementations, reason = "handles of the driver")]
-pub struct CudaRuntime {
+pub(crate) struct CudaRuntime {
     context: Arc<Context>,
     stream: Stream,
     loaded: Option<LoadedProgram>,
@@ -59,7 +59,7 @@ impl CudaRuntime {
     ///
     /// # Errors
     /// `Failed`, with what is missing and what computes without it.
-    pub fn new(setup: &Setup) -> Result<Self> {
+    pub(crate) fn new(setup: &Setup) -> Result<Self> {
         if !setup.grants.gpu {
             fail!(Refused, "the profile does not grant the GPU")
         }
@@ -198,7 +198,7 @@ fn decoders(context: &Arc<Context>) -> (DecodeSupport, Option<Nvcomp>) {
 }
 
 /// Returns the location of a part of a chunk in the shared memory.
-fn part<'a>(stored_chunk: crate::stored::StoredChunk, memory: &'a [u8], fill: &'a [u8]) -> Result<Part<'a>> {
+fn part<'a>(stored_chunk: StoredChunk, memory: &'a [u8], fill: &'a [u8]) -> Result<Part<'a>> {
     let stored = match stored_chunk.bytes {
         None => ingest::ChunkBytes::Fill(fill),
         Some(range) => {
@@ -219,7 +219,7 @@ fn part<'a>(stored_chunk: crate::stored::StoredChunk, memory: &'a [u8], fill: &'
 }
 
 fn slot_bytes(slot: &CallSlot<'_>) -> Result<usize> {
-    let bytes = crate::protocol::block_bytes(slot.dims, slot.datatype).and_then(|b| usize::try_from(b).ok());
+    let bytes = block_bytes(slot.dims, slot.datatype).and_then(|b| usize::try_from(b).ok());
     match bytes {
         Some(bytes) => Ok(bytes),
         None => fail!(Worker, "a block of {:?} is too large", slot.dims),

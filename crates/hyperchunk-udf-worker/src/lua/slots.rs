@@ -1,8 +1,9 @@
 //! Datasets of a call, as Lua sees them.
 
-use super::{CallSlot, nan_boxing};
-use crate::datatype::Datatype;
-use crate::error::Result;
+use super::nan_boxing;
+use hyperchunk_udf::datatype::Datatype;
+use hyperchunk_udf::error::Result;
+use hyperchunk_udf::worker::CallSlot;
 
 const MAX_RANK: usize = 32;
 

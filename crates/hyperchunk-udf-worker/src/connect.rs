@@ -3,12 +3,13 @@
 //! It runs with the reader's rights and knows only the function's target. A system's name services are
 //! separate modules and daemons; here they can neither delay nor harm the reader.
 
-use super::endpoint::Endpoint;
-use crate::error::{Error, Result, fail};
-use crate::protocol::MAX_TEXT_BYTES;
-use crate::socket;
-use crate::worker::SOCKET;
+use crate::fail;
 use hyperchunk_net::{is_own, is_public};
+use hyperchunk_udf::error::{Error, ErrorKind, Result};
+use hyperchunk_udf::network::Endpoint;
+use hyperchunk_udf::protocol::MAX_TEXT_BYTES;
+use hyperchunk_udf::socket;
+use hyperchunk_udf::worker::SOCKET;
 use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -19,7 +20,7 @@ const MAX_ADDRESSES: usize = 8;
 
 /// Connects to `arguments[0]` within `arguments[1]` milliseconds and answers on [`SOCKET`]; returns the exit
 /// status. The third argument lists addresses to which a name may resolve although they are not public.
-pub fn run(arguments: &[OsString]) -> i32 {
+pub(crate) fn run(arguments: &[OsString]) -> i32 {
     // SAFETY: the reader gave us this descriptor, and it stays open while we run.
     let socket = unsafe { BorrowedFd::borrow_raw(SOCKET) };
     // SAFETY: integers only; they change attributes of this process.
@@ -63,7 +64,7 @@ fn look_up(endpoint: &Endpoint) -> Result<Vec<SocketAddr>> {
 
 /// Returns the addresses that may be connected: an address given as such, and a name's addresses in the
 /// public network, except this machine's.
-pub(super) fn choose(
+fn choose(
     endpoint: &Endpoint,
     found: Vec<SocketAddr>,
     literal: &[IpAddr],
@@ -108,7 +109,39 @@ fn connect(addresses: &[SocketAddr], deadline: Instant) -> Result<TcpStream> {
         }
     }
     Err(last.map_or_else(
-        || Error::new(crate::error::ErrorKind::Io, "the name leads nowhere"),
+        || Error::new(ErrorKind::Io, "the name leads nowhere"),
         |error| Error::io("connecting", &error),
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_leads_into_the_public_network_or_where_an_address_is_granted() {
+        let own = |address: IpAddr| address == IpAddr::from([93, 184, 216, 34]);
+        let of = |endpoint: &str, found: &[&str], literal: &[&str]| {
+            let found = found.iter().map(|a| SocketAddr::new(a.parse().unwrap(), 80)).collect();
+            let literal: Vec<_> = literal.iter().map(|a| a.parse().unwrap()).collect();
+            choose(&Endpoint::parse(endpoint).unwrap(), found, &literal, own)
+                .map(|chosen| chosen.iter().map(|a| a.ip().to_string()).collect::<Vec<_>>())
+        };
+        let name = "example.org:80";
+        assert_eq!(of(name, &["8.8.8.8"], &[]).unwrap(), ["8.8.8.8"]);
+        assert_eq!(of(name, &["127.0.0.1", "8.8.8.8", "::1"], &[]).unwrap(), ["8.8.8.8"]);
+        // A public address of this machine reaches its own services.
+        assert_eq!(of(name, &["93.184.216.34", "8.8.8.8"], &[]).unwrap(), ["8.8.8.8"]);
+        assert!(of(name, &["93.184.216.34"], &[]).unwrap_err().message().contains("is this machine"));
+        assert_eq!(of(name, &["93.184.216.34"], &["93.184.216.34"]).unwrap(), ["93.184.216.34"]);
+        let refused = of(name, &["127.0.0.1"], &[]).unwrap_err();
+        assert!(refused.message().contains("\"127.0.0.1:80\""), "{refused}");
+        assert!(of(name, &["::1"], &["127.0.0.1"]).unwrap_err().message().contains("\"[::1]:80\""));
+        assert_eq!(of(name, &["10.0.0.5", "10.0.0.6"], &["10.0.0.5"]).unwrap(), ["10.0.0.5"]);
+        assert_eq!(of("10.0.0.5:80", &["10.0.0.5"], &[]).unwrap(), ["10.0.0.5"]);
+        assert_eq!(of("localhost:80", &["::1", "127.0.0.1"], &[]).unwrap(), ["::1", "127.0.0.1"]);
+        // Not even a public one: the name denotes only this machine.
+        assert!(of("localhost:80", &["8.8.8.8"], &[]).is_err());
+        assert!(of(name, &[], &[]).is_err());
+    }
 }

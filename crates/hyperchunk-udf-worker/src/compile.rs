@@ -5,10 +5,13 @@
 //! also reads its own folder and writes its cache. NVRTC, for CUDA, is a library: the worker loads and calls
 //! it after the lock-down.
 
-use crate::cpp::wasm::Language;
-use crate::cpp::{AHEAD, ARGUMENTS, OBJECT, PLAINLY, SOURCE};
-use crate::error::{Error, ErrorKind, Result, fail};
+mod cuda;
+
+use crate::fail;
 use hyperchunk_sandbox as sandbox;
+use hyperchunk_udf::cpp::wasm::Language;
+use hyperchunk_udf::cpp::{AHEAD, ARGUMENTS, OBJECT, PLAINLY, SOURCE};
+use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -19,12 +22,11 @@ use std::path::{Path, PathBuf};
 ///
 /// # Errors
 /// The reason why nothing was compiled.
-pub fn run(arguments: &[OsString]) -> Result<()> {
-    #[cfg(feature = "worker-bin")]
+pub(crate) fn run(arguments: &[OsString]) -> Result<()> {
     if let [word, nvrtc, scratch] = arguments
         && word == "cuda"
     {
-        return super::compile_cuda::run(Path::new(nvrtc), Path::new(scratch));
+        return cuda::run(Path::new(nvrtc), Path::new(scratch));
     }
     Err(start(arguments)?)
 }

@@ -3,8 +3,9 @@
 //! from C are not among them. A file may have any bits: erased memory is all ones. So inputs with such NaNs
 //! are copied, and these are replaced by ordinary NaNs of the same sign.
 
-use crate::datatype::{Datatype, ElementType};
-use crate::error::{Result, fail};
+use crate::fail;
+use hyperchunk_udf::datatype::{Datatype, ElementType};
+use hyperchunk_udf::error::Result;
 
 /// Number of elements checked before an early exit.
 const BLOCK_ELEMENTS: usize = 4096;
@@ -38,9 +39,18 @@ fn double(bytes: &[u8; 8]) -> u64 {
     u64::from_ne_bytes(*bytes)
 }
 
+/// Returns whether a datatype contains a number of a wanted type: as itself, in an array, in a member.
+pub(super) fn holds(datatype: &Datatype, wanted: &dyn Fn(ElementType) -> bool) -> bool {
+    match datatype {
+        Datatype::Compound(compound) => compound.members().iter().any(|m| holds(&m.datatype, wanted)),
+        Datatype::Array(base, _) => holds(base, wanted),
+        _ => datatype.number().is_some_and(wanted),
+    }
+}
+
 /// Returns whether a datatype contains floats.
 pub(super) fn has_floats(datatype: &Datatype) -> bool {
-    datatype.holds(&|number| matches!(number, ElementType::Float32 | ElementType::Float64))
+    holds(datatype, &|number| matches!(number, ElementType::Float32 | ElementType::Float64))
 }
 
 /// Returns whether contiguous elements contain such a NaN.

@@ -1,22 +1,25 @@
 //! Lua back end: LuaJIT. Bytecode is loaded only if the host sends some: HDF5-UDF's bytecode, from signers
 //! whose native code may run.
 
+mod nan_boxing;
+mod slots;
 #[cfg(test)]
 mod tests;
 
-use super::lua_slots::Slots;
-use super::{CallSlot, Runtime};
-use crate::datatype::{Datatype, ElementType, declarations};
-use crate::error::{Error, ErrorKind, Result, fail};
-use crate::protocol::Setup;
+use crate::fail;
 use hyperchunk_sandbox as sandbox;
+use hyperchunk_udf::datatype::{Datatype, ElementType, declarations};
+use hyperchunk_udf::error::{Error, ErrorKind, Result};
+use hyperchunk_udf::protocol::Setup;
+use hyperchunk_udf::worker::{self, CallSlot, Runtime};
 use mlua::chunk::ChunkMode;
 use mlua::{Function, Lua, LuaOptions, StdLib};
+use slots::Slots;
 use std::cell::RefCell;
 use std::os::fd::{IntoRawFd as _, OwnedFd};
 use std::rc::Rc;
 
-const PRELUDE: &str = include_str!("lua_prelude.lua");
+const PRELUDE: &str = include_str!("lua/prelude.lua");
 /// Shim for HDF5-UDF's bytecode, which stores `lib` in a local of its `init` and fills it when `init` is
 /// called. This fills it with the same functions as for our sources, and does not call `init`.
 const ADOPT: &str = "
@@ -37,7 +40,7 @@ const SEED: &str = "hyperchunk.seed";
 
 /// Lua state.
 #[derive(Debug)]
-pub struct LuaRuntime {
+pub(crate) struct LuaRuntime {
     lua: Lua,
     jit: bool,
     entry: Option<Function>,
@@ -62,7 +65,7 @@ fn failed(error: &mlua::Error) -> Error {
 /// they are right. Bytecode is judged only by the types of its datasets.
 fn jit_is_exact(setup: &Setup) -> bool {
     let types: Vec<_> = setup.slots.iter().filter_map(|slot| Datatype::parse(&slot.datatype).ok()).collect();
-    let any = |wanted| types.iter().any(|datatype| datatype.holds(&|number| number == wanted));
+    let any = |wanted| types.iter().any(|datatype| nan_boxing::holds(datatype, &|number| number == wanted));
     let source = setup.source.to_ascii_lowercase();
     let says = |names: &[&str]| names.iter().any(|name| source.contains(name));
     let floats = any(ElementType::Float32) || says(&["float"]);
@@ -79,7 +82,7 @@ impl LuaRuntime {
     ///
     /// # Errors
     /// `Worker` when LuaJIT cannot start.
-    pub fn new(setup: &Setup) -> Result<Self> {
+    pub(crate) fn new(setup: &Setup) -> Result<Self> {
         let libraries = StdLib::STRING
             | StdLib::TABLE
             | StdLib::MATH
@@ -124,12 +127,12 @@ impl LuaRuntime {
         let prelude = self.lua.load(PRELUDE).set_name("=hyperchunk").set_mode(ChunkMode::Text);
         let connect = self.lua.create_function(|_, target: String| {
             // Errors are returned as values here; the prelude raises them for the function.
-            Ok(match super::connect(&target) {
+            Ok(match worker::connect(&target) {
                 Ok(fd) => (Some(fd.into_raw_fd()), None),
                 Err(error) => (None, Some(error.message().to_owned())),
             })
         })?;
-        let clock = self.lua.create_function(|_, ()| Ok(super::now()))?;
+        let clock = self.lua.create_function(|_, ()| Ok(worker::now()))?;
         let more = self.lua.create_table()?;
         more.set("clock", clock)?;
         more.set("no_clock", setup.no_clock.as_deref())?;
@@ -162,7 +165,7 @@ impl Runtime for LuaRuntime {
                 chunk.exec().map_err(|e| failed(&e))?;
             }
             Some(compiled) => {
-                let code = super::read_compiled(compiled)?;
+                let code = worker::read_compiled(compiled)?;
                 let chunk = self.lua.load(code).set_name("=udf").set_mode(ChunkMode::Binary);
                 let adopt = self.lua.load(ADOPT).set_name("=hyperchunk").set_mode(ChunkMode::Text);
                 chunk.exec().and_then(|()| adopt.exec()).map_err(|e| failed(&e))?;

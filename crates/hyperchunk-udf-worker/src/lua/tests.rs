@@ -1,5 +1,5 @@
 use super::*;
-use crate::protocol::{PROTOCOL_VERSION, SetupSlot, Task};
+use hyperchunk_udf::protocol::{PROTOCOL_VERSION, SetupSlot, Task};
 
 mod numbers;
 

@@ -2,12 +2,31 @@
 
 #![cfg_attr(not(test), no_main)]
 
+mod compile;
+mod connect;
+mod cpp;
+mod cuda;
+mod lua;
+
+use cpp::CppRuntime;
+use cuda::CudaRuntime;
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::error::{Error, ErrorKind};
-use hyperchunk_udf::network::connect;
 use hyperchunk_udf::worker::entry::report;
-use hyperchunk_udf::worker::{Runtime, compile, cpp::CppRuntime, cuda::CudaRuntime, lua::LuaRuntime, serve};
+use hyperchunk_udf::worker::{Runtime, serve};
+use lua::LuaRuntime;
 use std::ffi::OsString;
+
+/// Returns an `Err` of `kind` with a formatted message from the calling function.
+macro_rules! fail {
+    ($kind:ident, $($arg:tt)*) => {
+        return Err(hyperchunk_udf::error::Error::new(
+            hyperchunk_udf::error::ErrorKind::$kind,
+            format!($($arg)*),
+        ))
+    };
+}
+use fail;
 
 hyperchunk_udf::worker_main!(program);
 
