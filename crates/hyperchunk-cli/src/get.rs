@@ -102,8 +102,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let name = output.display();
     let mut out = Output::create(&output, arguments.overwrite)?;
     copy(&mut out)?;
-    output::check_unread(&output, &file)?;
-    output::check_unread(&output, dataset.object().file())?;
+    file.check_unread(&output)?;
+    dataset.object().file().check_unread(&output)?;
     out.finish()?;
     say!(
         "{}: {} {}, {}",

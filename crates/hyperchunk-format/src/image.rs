@@ -1,20 +1,11 @@
 //! File as its parsers see it: bytes by HDF5 address, with the sizes declared in the superblock and the
 //! limits.
 
-use crate::model::SharedMessageTable;
+use crate::model::{SharedMessageTable, Sizes};
 use crate::{Cursor, Error, Fuel, Limits, Result, View, checksum};
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
-
-/// Widths of addresses and lengths in a file, in bytes (2, 4, 8, 16 or 32).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sizes {
-    /// "Size of offsets".
-    pub address: u8,
-    /// "Size of lengths".
-    pub length: u8,
-}
 
 /// Address and size in bytes of each structure that a parser read, as far as their sizes are certain.
 #[derive(Debug, Default)]

@@ -45,7 +45,8 @@ mod view;
 
 pub use cursor::Cursor;
 pub use error::{Error, ErrorKind, Result};
-pub use image::{DEFAULT_CHUNK_K, Image, Sizes};
+pub use image::{DEFAULT_CHUNK_K, Image};
 pub use limits::{Fuel, Limits};
+pub use model::Sizes;
 pub use overlay::Overlay;
 pub use view::{Blocks, Step, View, step};

@@ -25,6 +25,13 @@ const MAX_WARNINGS: usize = 1000;
 #[cfg(unix)]
 const UNKNOWN_USER: u32 = 65534;
 
+/// Returns the folder of a file's store. `path` must be the file itself and not a symbolic link to
+/// it.
+#[must_use]
+pub fn store_folder(path: &Path) -> PathBuf {
+    crate::io::with_suffix(path, ".d")
+}
+
 /// Rules that decide which companions of a file are trusted.
 #[derive(Debug, Clone, Default)]
 pub struct Trust {
@@ -84,7 +91,7 @@ impl Trust {
     #[must_use]
     pub fn for_path(path: &Path) -> Self {
         let metadata = std::fs::metadata(path);
-        let metadata = metadata.or_else(|_| std::fs::symlink_metadata(crate::storage::store_folder(path)));
+        let metadata = metadata.or_else(|_| std::fs::symlink_metadata(store_folder(path)));
         Self::new(metadata.ok().as_ref(), path)
     }
 
@@ -325,7 +332,7 @@ pub fn tighten_file(companion: &File, path: &Path) {
 /// # Errors
 /// NotFound; Invalid if it is not trusted.
 pub fn open_of_store(path: &Path, name: &Path) -> Result<LocalFile> {
-    let folder = crate::storage::store_folder(path);
+    let folder = store_folder(path);
     let depth = name.strip_prefix(&folder).map_or(1, |rest| rest.components().count());
     let found = Trust::for_path(path).open(name, depth)?;
     found.ok_or_else(|| {
@@ -338,8 +345,7 @@ pub fn open_of_store(path: &Path, name: &Path) -> Result<LocalFile> {
 /// # Errors
 /// As [`open_of_store`].
 pub(crate) fn check_of_store(path: &Path, name: &Path, file: &File) -> Result<()> {
-    let depth =
-        name.strip_prefix(crate::storage::store_folder(path)).map_or(1, |rest| rest.components().count());
+    let depth = name.strip_prefix(store_folder(path)).map_or(1, |rest| rest.components().count());
     let trust = Trust::for_path(path);
     for folder in name.ancestors().skip(1).take(depth) {
         trust.folder(folder)?;

@@ -4,7 +4,6 @@
 //! HDF5's structure and checksums are not enough, because elements can be overwritten in place. A digest costs one read
 //! of the file, so only files of up to [`MAX_FILE_BYTES`] have one, and results are cached for the process.
 
-use crate::file::processors;
 use crate::index::Identity;
 use crate::io::Source;
 use crate::os;
@@ -68,7 +67,7 @@ fn digest(source: &dyn Source, size: u64) -> Result<String> {
     let pieces = size.div_ceil(PIECE_BYTES);
     let count = usize::try_from(pieces).map_err(|_| Error::limit("larger than the address space"))?;
     let digests = Mutex::new(vec![[0_u8; 32]; count]);
-    spread(processors().min(count).max(1), 0..pieces, Vec::new, |bytes: &mut Vec<u8>, number| {
+    spread(os::processors().min(count).max(1), 0..pieces, Vec::new, |bytes: &mut Vec<u8>, number| {
         let start = number * PIECE_BYTES;
         let length = PIECE_BYTES.min(size - start);
         bytes.resize(usize::try_from(length).unwrap_or(0), 0);

@@ -5,7 +5,8 @@ use crate::heap::GlobalHeaps;
 use crate::index::{self, Index, IndexOption, IndexState, IndexedView};
 use crate::io::{self, FileView, LocalFile, Locking, Memory, Paged, RemoteOptions, Source, rounds};
 use crate::object::Object;
-use crate::output::same_file;
+use crate::os;
+use crate::output::{is_input, same_file};
 use crate::read::ChunkCache;
 use crate::storage::{self, FileLocation, FileStorage};
 use crate::torn;
@@ -85,16 +86,10 @@ impl OpenOptions {
     pub fn thread_count(&self) -> usize {
         match self.threads {
             _ if crate::live::is_alone() => 1,
-            0 => processors(),
+            0 => os::processors(),
             count => count,
         }
     }
-}
-
-/// Returns the number of processors. Cached, since asking the system takes longer than a small read.
-pub(crate) fn processors() -> usize {
-    static COUNT: OnceLock<usize> = OnceLock::new();
-    *COUNT.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
 /// An open file. Cheap to clone; all clones, and all objects derived from them, may be used from many
@@ -350,6 +345,14 @@ impl File {
         own.into_iter().chain(self.0.external.read()).any(|read| same_file(&read, path))
     }
 
+    /// Refuses an output that is one of the files that were read through this one, before it takes their place.
+    ///
+    /// # Errors
+    /// Invalid.
+    pub fn check_unread(&self, output: &Path) -> Result<()> {
+        if self.has_read(output) { Err(is_input(output)) } else { Ok(()) }
+    }
+
     /// Returns its superblock.
     ///
     /// # Examples
@@ -393,11 +396,8 @@ impl File {
     /// ```
     #[must_use]
     pub fn is_written(&self) -> bool {
-        let journal = || {
-            self.on_disk()
-                .and(self.located())
-                .is_some_and(|path| crate::write::path_of_journal(path).is_file())
-        };
+        let journal =
+            || self.on_disk().and(self.located()).is_some_and(|path| io::journal_path(path).is_file());
         superblock::is_marked(&self.0.superblock) || journal()
     }
 

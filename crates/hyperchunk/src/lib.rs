@@ -55,6 +55,7 @@ mod external;
 mod file;
 mod group;
 mod heap;
+mod id;
 pub mod index;
 #[doc(hidden)]
 pub mod internal;

@@ -39,4 +39,4 @@ pub enum LibVersion {
 pub const UNDEFINED: u64 = u64::MAX;
 
 /// Widths of addresses and lengths in written files.
-pub(crate) const SIZES: crate::Sizes = crate::Sizes { address: 8, length: 8 };
+pub(crate) const SIZES: crate::Sizes = crate::Sizes::WRITTEN;

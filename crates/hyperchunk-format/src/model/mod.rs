@@ -27,4 +27,4 @@ pub use name::Name;
 pub use object::{LinkStorage, ObjectHeader, ObjectKind, Part, RawMessage, Times};
 pub use reference::Reference;
 pub use selection::{Hyperslab, RegionSelection, StoredSelection};
-pub use superblock::{CacheImage, SharedMessageTable, Superblock};
+pub use superblock::{CacheImage, SharedMessageTable, Sizes, Superblock};

@@ -1,6 +1,18 @@
 //! The superblock. Source: specification §II.A.
 
-use crate::Sizes;
+/// Widths of addresses and lengths in a file, in bytes (2, 4, 8, 16 or 32).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sizes {
+    /// "Size of offsets".
+    pub address: u8,
+    /// "Size of lengths".
+    pub length: u8,
+}
+
+impl Sizes {
+    /// Widths in written files.
+    pub(crate) const WRITTEN: Self = Self { address: 8, length: 8 };
+}
 
 /// Superblock: version, sizes and addresses of the file's top-level structures.
 #[derive(Debug, Clone, PartialEq, Eq)]

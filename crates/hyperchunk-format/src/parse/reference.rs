@@ -3,9 +3,8 @@
 
 use super::global_heap::Collection;
 use super::selection;
-use crate::encode::SIZES;
 use crate::model::{Name, Reference, ReferenceKind, RegionSelection};
-use crate::{Cursor, Error, Fuel, Image, Limits, Result};
+use crate::{Cursor, Error, Fuel, Image, Limits, Result, Sizes};
 
 const STRUCTURE: &str = "reference";
 
@@ -63,7 +62,7 @@ pub fn parse_apart(kind: ReferenceKind, element: &[u8], object: &[u8]) -> Result
     let limits = Limits::default();
     let fuel = Fuel::new(&limits);
     let nothing: &[u8] = &[];
-    let image = Image::new(&nothing, 0, SIZES, &limits, &fuel);
+    let image = Image::new(&nothing, 0, Sizes::WRITTEN, &limits, &fuel);
     parse_with(image, kind, element, &mut |_, _| Ok(object.to_vec()))
 }
 

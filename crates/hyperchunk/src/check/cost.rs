@@ -1,8 +1,7 @@
 //! Estimated cost of reading over a network: round trips, requests, bytes, seconds.
 
 use super::Assumptions;
-use crate::io::{NEAR, Paged, Reach, around, structure_requests};
-use crate::read::plan;
+use crate::io::{NEAR, Paged, Reach, around, ranges, structure_requests};
 use crate::survey::{joined, merge_ranges};
 use std::ops::Range;
 
@@ -52,7 +51,7 @@ impl Cost {
         cost.bytes += head.end - first;
         let blocks = |have: &[Range<u64>]| {
             let absent: Vec<_> = data.iter().filter(|range| !covered(have, range)).cloned().collect();
-            let blocks = plan::blocks(&absent, &assumed.options, assumed.cost).into_iter();
+            let blocks = ranges::blocks(&absent, &assumed.options, assumed.cost).into_iter();
             blocks.flat_map(|block| block.requests).collect::<Vec<_>>()
         };
         for (index, ranges) in structure.iter().enumerate() {

@@ -2,8 +2,8 @@
 //! the first read of the next. A wrong guess costs bytes, never values.
 
 use crate::Result;
+use crate::io::ranges::joined_within;
 use crate::io::{Counters, Land, Remote, RemoteOptions, RequestCost, Source, ends_before, forget};
-use crate::read::plan::joined_within;
 use crate::survey::merge_ranges;
 use bytes::Bytes;
 use std::ops::Range;

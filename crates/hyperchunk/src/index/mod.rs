@@ -383,7 +383,10 @@ pub(crate) fn open_url(name: &str, options: &OpenOptions) -> Result<(Arc<dyn Sou
         IndexOption::Given(index) => Some(Arc::clone(index)),
         _ => None,
     };
-    let known = index.as_ref().and_then(|index| io::open_known(name, &options.remote, index.identity()));
+    let known = index.as_ref().and_then(|index| {
+        let identity = index.identity();
+        io::open_known(name, &options.remote, identity.size, &identity.version)
+    });
     if let Some(index) = index {
         options.index = IndexOption::Given(index);
     }

@@ -2,7 +2,7 @@
 
 use super::RemoteOptions;
 use super::blocks::RemoteBlocks;
-use crate::read::plan;
+use super::ranges;
 use bytes::{Bytes, BytesMut};
 use hyperchunk_format::thread_state::with_state;
 use std::cell::RefCell;
@@ -51,7 +51,7 @@ pub(super) fn requests(file: &[u8; 16], options: &RemoteOptions) -> Vec<Range<u6
         else {
             return Vec::new();
         };
-        let requests = plan::requests(&beside.range, options);
+        let requests = ranges::requests(&beside.range, options);
         let length = usize::try_from(beside.range.end.saturating_sub(beside.range.start));
         // A range that does not fit into memory is not fetched ahead.
         let Ok(length) = length else { return Vec::new() };

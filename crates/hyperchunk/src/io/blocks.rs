@@ -1,9 +1,9 @@
 //! Process-wide cache of the metadata of files over a network. Each block is fetched once for all that need
 //! it.
 
+use super::ranges::joined_within;
 use super::reach::{PIECE, Paged, Reach, around};
 use super::{Remote, RemoteOptions, Source, beside, ends_before, rounds};
-use crate::read::plan::joined_within;
 use crate::recent::Recent;
 use crate::{Error, Result};
 use hyperchunk_format::View;

@@ -4,7 +4,6 @@ use super::lock::{Lock, Locking};
 use super::stamp::{Found, Stamp};
 use super::{Source, ends_before};
 use crate::os::{self, read_exact_at, read_exact_parts_at};
-use crate::write::path_of_journal;
 use crate::{Error, ErrorKind, Result};
 use std::fs::{File, Metadata};
 use std::io;
@@ -19,6 +18,18 @@ pub(crate) const IS_A_FOLDER: i32 = 21;
 pub(crate) const IS_MISSING: i32 = 2;
 /// `EEXIST` on Linux and macOS.
 pub(crate) const EXISTS: i32 = 17;
+
+/// Returns the path of a file's journal.
+pub(crate) fn journal_path(file: &Path) -> PathBuf {
+    with_suffix(file, ".journal")
+}
+
+/// Returns the path of a file with more after its name.
+pub(crate) fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
 
 /// An open local file.
 #[derive(Debug)]
@@ -140,7 +151,7 @@ impl LocalFile {
         };
         let mut now = vec![0; before.len()];
         metadata.len() >= self.size
-            && path_of_journal(path).symlink_metadata().is_ok_and(|journal| journal.is_file())
+            && journal_path(path).symlink_metadata().is_ok_and(|journal| journal.is_file())
             && read_exact_at(&self.file, *at, &mut now).is_ok()
             && now == *before
     }

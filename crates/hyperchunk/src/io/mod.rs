@@ -14,6 +14,7 @@ mod object_store;
 mod pages;
 mod per_process;
 mod percent;
+pub(crate) mod ranges;
 mod reach;
 mod remote;
 pub(crate) mod rounds;
@@ -32,6 +33,7 @@ pub use interrupt::{
 };
 pub use local::LocalFile;
 pub use local::now;
+pub(crate) use local::{journal_path, with_suffix};
 pub use lock::Locking;
 pub(crate) use lock::{ExclusiveLock, Lock, check_unwritten};
 pub use memory::Memory;
@@ -114,10 +116,11 @@ pub fn abort_upload(url: &str, options: &RemoteOptions, id: &str) -> Result<()> 
 pub(crate) fn open_known(
     name: &str,
     options: &RemoteOptions,
-    identity: &crate::index::Identity,
+    size: u64,
+    version: &str,
 ) -> Option<Result<Arc<dyn Source>>> {
-    let etag = identity.version.strip_prefix("etag:").filter(|etag| !etag.starts_with("W/"))?;
-    object_store::open_known(name, options, identity.size, etag)
+    let etag = version.strip_prefix("etag:").filter(|etag| !etag.starts_with("W/"))?;
+    object_store::open_known(name, options, size, etag)
 }
 
 /// Returns the path that a name stands for, if it names a local file.

@@ -13,7 +13,14 @@ pub use positioned::{
 use std::ffi::OsStr;
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
+
+/// Returns the number of processors. Cached, since asking the system takes longer than a small read.
+pub(crate) fn processors() -> usize {
+    static COUNT: OnceLock<usize> = OnceLock::new();
+    *COUNT.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
+}
 
 /// Flag of a file whose writes return when the data are stored; no flag where the system has none.
 #[cfg(unix)]

@@ -26,10 +26,10 @@ pub(crate) use extended::copy_extended_attributes;
 pub use folder::{Entry, Folder};
 pub use suffix::{Kind, accept, accept_folder, choose, known};
 
+use crate::id::random_name;
 use crate::io::Locking;
 use crate::io::local::EXISTS;
 use crate::os;
-use crate::storage::random_name;
 use crate::{Error, ErrorKind, Result, companion};
 use hyperchunk_format::printable::escape;
 use std::ffi::{OsStr, OsString};
@@ -183,15 +183,8 @@ fn check_unwritten(path: &Path) -> Result<()> {
     crate::write::check_unjournalled(path).map_err(named)
 }
 
-/// Refuses an output that is one of the files that were read through an open file, before it takes their place.
-///
-/// # Errors
-/// Invalid.
-pub fn check_unread(path: &Path, file: &crate::File) -> Result<()> {
-    if file.has_read(path) { Err(is_input(path)) } else { Ok(()) }
-}
-
-fn is_input(path: &Path) -> Error {
+/// Returns the error of an output that is an input.
+pub(crate) fn is_input(path: &Path) -> Error {
     cannot_write(path, "it is an input of this command; name another output")
 }
 

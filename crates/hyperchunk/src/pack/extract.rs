@@ -2,7 +2,6 @@
 
 use super::filters;
 use super::translate::{AddressContext, Translation};
-use crate::output;
 use crate::slabs::{Steps, split_into_slabs};
 use crate::write::{CreateOptions, DatasetOptions, DatasetWriter, NewLayout, NodeId, Writer};
 use crate::{Dataset, Error, Result};
@@ -44,7 +43,7 @@ pub fn extract(
     let path = path.as_ref();
     let writer = Writer::create(path, &options)?;
     let made = fill(dataset, part, &writer, memory, progress).and_then(|made| {
-        output::check_unread(path, dataset.object().file())?;
+        dataset.object().file().check_unread(path)?;
         writer.close().map(|()| made)
     });
     if made.is_err() {

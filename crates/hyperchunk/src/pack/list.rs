@@ -1,7 +1,7 @@
 //! Listing of the objects in the sources.
 
 use super::{Input, PackOptions};
-use crate::output::{self, same_file};
+use crate::output::same_file;
 use crate::{Dataset, Error, ErrorKind, File, Object, Result};
 use hyperchunk_format::model::{Layout, Link, LinkTarget, Name, ObjectKind};
 use std::collections::HashMap;
@@ -198,7 +198,7 @@ impl Contents {
 
     /// Nor of one that was read through them.
     pub(crate) fn check_unread(&self, path: &Path) -> Result<()> {
-        self.inputs.iter().try_for_each(|input| output::check_unread(path, &input.file))
+        self.inputs.iter().try_for_each(|input| input.file.check_unread(path))
     }
 
     /// Returns the size of the user block that a single source has. Arrow's part at the start of a dual

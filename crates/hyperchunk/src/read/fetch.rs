@@ -1,9 +1,9 @@
 //! Execution of a plan over a network: concurrent requests, decoding as they land.
 
 use super::ahead::Ahead;
-use super::plan::{Block, blocks};
 use super::workers::spread;
 use crate::io::Source;
+use crate::io::ranges::{Block, blocks};
 use crate::io::together::{WantedOf, fetch_many};
 use crate::{Error, ErrorKind, Result};
 use bytes::{Bytes, BytesMut};

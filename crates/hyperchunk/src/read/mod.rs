@@ -10,7 +10,6 @@ mod live;
 mod many;
 mod output;
 mod place;
-pub(crate) mod plan;
 mod stretches;
 mod table;
 mod virtual_dataset;

@@ -4,11 +4,10 @@
 //! for the data. `hyperchunk_store::register` registers the only one. Without it, such a dataset
 //! cannot be read: the parts that libhdf5 finds in external files may be incomplete.
 
-mod id;
 mod marker;
 
-pub(crate) use id::random_name;
-pub use id::{DatasetId, hash, parse_id, random_id, write_id};
+pub use crate::companion::store_folder;
+pub use crate::id::{DatasetId, hash, parse_id, random_id, write_id};
 pub use marker::{ADVICE, MARKER, Marker};
 
 use crate::io::Source;
@@ -19,7 +18,7 @@ use hyperchunk_format::select::Selection;
 use std::any::Any;
 use std::fmt::Debug;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 /// Name of the group in a skeleton's root group that contains the blocks of virtual datasets.
@@ -132,15 +131,6 @@ pub fn set_storage(storage: &'static dyn Storage) {
 /// Returns the process's storage, if one is registered.
 pub(crate) fn storage() -> Option<&'static dyn Storage> {
     STORAGE.get().copied()
-}
-
-/// Returns the folder of a file's store. `path` must be the file itself and not a symbolic link to
-/// it.
-#[must_use]
-pub fn store_folder(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".d");
-    PathBuf::from(name)
 }
 
 /// Returns the error of a process without storage. The reader adds the name of the dataset.

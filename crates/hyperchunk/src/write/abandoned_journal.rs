@@ -1,7 +1,8 @@
 //! Journals that killed writers left, told apart from journals of living writers.
 
-use super::journal::{Entry, Journal, MAGIC, UNMARKED_MAGIC, busy, journal_path};
+use super::journal::{Entry, Journal, MAGIC, UNMARKED_MAGIC, busy};
 use crate::companion::Trust;
+use crate::io::journal_path;
 use crate::os::read_exact_at;
 use crate::output::Folder;
 use crate::{Error, ErrorKind, Result};

@@ -8,6 +8,7 @@ use super::chunks::NewChunk;
 use super::commit_mark::{CommitMark, ReplacedMark};
 use super::options::NewLayout;
 use super::tree::{NewLink, NodeId};
+use crate::io::journal_path;
 use crate::io::local::EXISTS;
 use crate::os;
 use crate::output::Folder;
@@ -164,18 +165,6 @@ struct State {
     torn: bool,
     /// True if it is deleted.
     ended: bool,
-}
-
-/// Returns the path of a file's journal.
-pub(crate) fn journal_path(file: &Path) -> PathBuf {
-    with_suffix(file, ".journal")
-}
-
-/// Returns the path of a file with more after its name.
-pub(super) fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
-    let mut name = file.as_os_str().to_owned();
-    name.push(suffix);
-    PathBuf::from(name)
 }
 
 impl Journal {

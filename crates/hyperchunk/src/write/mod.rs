@@ -54,7 +54,6 @@ pub(crate) use abandoned_journal::{check_recovered, check_unjournalled};
 pub use dataset::{ChunkRun, DatasetWriter, DirectChunk, FilePart};
 pub(crate) use edit::{WaitingCommit, check_not_edited, settle_to_read};
 pub use embedded_format::{Companion, FormatBytes, Offsets, Plan, SealedObject};
-pub(crate) use journal::journal_path as path_of_journal;
 pub use lookup::Target;
 pub use options::{CreateOptions, DatasetOptions, FileLayout, NewLayout, Sync};
 pub use paths::{Existing, LinkPlace, missing_attribute};

@@ -3,7 +3,7 @@
 use super::abandoned_journal::{self, AbandonedJournal, JournalContents};
 use super::chunks::Data;
 use super::commit_mark::{self, CommitMark, ReplacedMark};
-use super::journal::{self, Entry, PlacedChunk, digest};
+use super::journal::{Entry, PlacedChunk, digest};
 use super::new_dataset::{check_encodable, dataset_node};
 use super::offset_sink::OffsetSink;
 use super::omitted_parts::{self, OmittedParts};
@@ -72,7 +72,7 @@ fn recovered(path: &Path) -> Result<RecoveryReport> {
     let journal = AbandonedJournal::open(path).map_err(|error| match error.kind() {
         ErrorKind::NotFound => {
             let message =
-                format!("nothing to recover: there is no {}", journal::journal_path(path).display());
+                format!("nothing to recover: there is no {}", crate::io::journal_path(path).display());
             Error::new(ErrorKind::NotFound, message)
         }
         _ => error,

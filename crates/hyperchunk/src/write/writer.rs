@@ -366,7 +366,7 @@ impl Writer {
         let promised = sink.kept().map(|_| first..first + RESERVED_HEADER_BYTES);
         let first = promised.as_ref().map_or(first, |promised| promised.end);
         let threads = match options.threads {
-            0 => crate::file::processors(),
+            0 => crate::os::processors(),
             threads => threads,
         };
         let inner = Inner {

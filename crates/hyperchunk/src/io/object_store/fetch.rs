@@ -120,7 +120,7 @@ pub(super) fn many(
     let Some(options) = targets.first().map(|target| &target.options) else { return Ok(()) };
     let at_once = options.concurrency.max(1);
     let (each, most) = LARGEST_AT_ONCE;
-    let largest_at_once = (crate::file::processors() as u64).saturating_mul(each).min(most);
+    let largest_at_once = (crate::os::processors() as u64).saturating_mul(each).min(most);
     let most_bytes = options.largest_request.max(1).saturating_mul(largest_at_once);
     let (to, from) = channel();
     // Dropped at the end, with all its tasks.

@@ -1,7 +1,6 @@
 //! The redo journal of a local file, and completion of the commit that an interrupted program left.
 
 use super::super::abandoned_journal::check_made_by;
-use super::super::journal::with_suffix;
 use super::super::options::Sync;
 use super::super::sink::LocalSink;
 use super::super::snapshot::narrow;
@@ -10,6 +9,7 @@ use super::waiting::WaitingCommit;
 use crate::companion::Trust;
 use crate::io::Locking;
 use crate::io::local::EXISTS;
+use crate::io::with_suffix;
 use crate::os::{read_exact_at, write_all_at};
 use crate::output::Folder;
 use crate::{Error, ErrorKind, Result};

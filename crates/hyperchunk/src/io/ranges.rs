@@ -1,7 +1,7 @@
 //! Planning of requests for the parts of a file that a read needs: few and large ones, with few unneeded
 //! bytes.
 
-use crate::io::{RemoteOptions, RequestCost};
+use super::{RemoteOptions, RequestCost};
 use std::ops::Range;
 
 /// Gaps of less than this fraction of a request's worth are always read over.
