@@ -7,7 +7,6 @@ use hyperchunk::storage::{DatasetStorage, Epoch, FileLocation, FileStorage, Mark
 use hyperchunk::{Dataset, Limits, Result};
 use hyperchunk_format::parse::object::DatasetHeader;
 use hyperchunk_format::select::Selection;
-use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -26,11 +25,6 @@ struct FileState {
 /// calls have no effect.
 pub fn register() {
     set_storage(&Shards);
-}
-
-/// Returns the data of a dataset of a store.
-pub(crate) fn sharded(dataset: &Dataset) -> Option<&ShardedDataset> {
-    (dataset.storage()? as &dyn Any).downcast_ref()
 }
 
 impl Storage for Shards {

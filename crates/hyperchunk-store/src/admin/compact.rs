@@ -5,20 +5,20 @@
 //! segments, and the old logs can be deleted ([`super::vacuum`]). Writers and commits continue in
 //! the meantime; their data take precedence over the compacted ones.
 
-use super::pack::block_extent;
-use crate::admin::scan_log::Log;
-use crate::arrow_files::FRAGMENT_FLAG;
+use super::blocks::{Blocks, Content, Scratch};
 use crate::commit;
 use crate::commit::external_links;
 use crate::commit::external_links::{Linking, Links};
 use crate::commit::merged_file::Merge;
 use crate::commit::overlap::{layers, rows};
 use crate::commit::{add_log, now};
+use crate::format::fragment_offset::FRAGMENT_FLAG;
 use crate::format::manifest::StoredDataset;
+use crate::format::piece::block_extent;
 use crate::location::site::Site;
 use crate::observe::results;
-use crate::read::blocks::{Blocks, Content, Scratch};
 use crate::read::log_cache::LogCache;
+use crate::read::scan_log::Log;
 use crate::{
     KnownStore, LogPart, LogWriter, Manifest, Part, Segments, Session, Slab, WriterId, WriterOptions,
 };
@@ -69,12 +69,6 @@ pub struct CompactReport {
     pub links: Links,
 }
 
-/// Returns the session of compacted logs, which hold other writers' data. Only the compaction
-/// commits them.
-pub(crate) fn session() -> Session {
-    Session::named("hyperchunk compaction")
-}
-
 /// Writes the content of the newest epoch of a store to one log; `None` if it is in one already.
 ///
 /// # Errors
@@ -108,7 +102,7 @@ pub fn compact(path: &Path, options: &CompactOptions) -> Result<Option<CompactRe
     let rows = parts().any(|part| part.written.pieces.may_lie_at(FRAGMENT_FLAG));
     let known = KnownStore { store: base.store, epoch: base.number, seen: None };
     let writing = WriterOptions {
-        session: session(),
+        session: Session::compaction(),
         statistics,
         sync: options.sync,
         known: Some(known),

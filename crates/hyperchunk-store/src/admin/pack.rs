@@ -4,12 +4,13 @@
 //! from the logs by the operating system; chunks are copied in their stored form, without decoding.
 //! Elements are composed and compressed only where pieces overlap or do not fill a chunk.
 
-use crate::arrow_files::{inside, is_in};
+use super::blocks::{Blocks, Content, Scratch};
 use crate::commit::external_links::{Tile, tiles};
 use crate::commit::merged_file::Merge;
+use crate::format::fragment_offset::{inside, is_in};
 use crate::format::manifest::StoredDataset;
+use crate::format::piece::block_extent;
 use crate::location::site::Site;
-use crate::read::blocks::{Blocks, Content, Scratch};
 use crate::read::log_cache::LogCache;
 use crate::{Bucket, Definition, Log, Manifest};
 use hyperchunk::internal::pack::{good_chunk, needed};
@@ -316,21 +317,6 @@ fn slabs(
     })?;
     packed.reencoded_bytes += reencoded_bytes.into_inner();
     Ok(())
-}
-
-/// Returns the extent of a block of whole rows, of about `bytes` bytes.
-pub(crate) fn block_extent(extent: &[u64], size: u64, bytes: u64) -> Vec<u64> {
-    let mut slab = vec![1; extent.len()];
-    let mut room = (bytes / size.max(1)).max(1);
-    for (step, dim) in slab.iter_mut().zip(extent).rev() {
-        *step = room.min((*dim).max(1));
-        room /= *step;
-        if *step < *dim {
-            break;
-        }
-        room = room.max(1);
-    }
-    slab
 }
 
 #[cfg(test)]

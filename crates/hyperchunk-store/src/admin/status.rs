@@ -1,11 +1,11 @@
 //! State of a store: epochs, logs, datasets and conflicts, for display and for programs.
 
-use crate::admin::scan_log::{Ending, Log};
 use crate::commit;
 use crate::commit::external_links::{LinkReport, dataset_bytes};
 use crate::format::manifest::manifest_name;
 use crate::format::stamp;
 use crate::location::site::{Site, log_name};
+use crate::read::scan_log::{Ending, Log};
 use crate::{
     BegunUpload, Bucket, Conflict, DatasetId, LogHeader, LogPart, Manifest, Marker, Statistics, StoreId,
     WriterId, store_folder,

@@ -4,6 +4,7 @@
 //! epoch of that time. Therefore recently changed files are kept, and everything that the newest
 //! epochs need. What a program at work may be making is kept regardless of the grace period.
 
+use crate::Session;
 use crate::format::manifest::{manifest_name, parse_epoch_number};
 use crate::location::bucket::parts;
 use crate::location::site::LogName;
@@ -147,7 +148,7 @@ fn find_garbage(site: Site<'_>, newest: &Arc<Manifest>, options: &VacuumOptions)
             continue;
         }
         match Log::peek((site, writer)) {
-            Ok((header, ..)) if header.session == super::compact::session() => {
+            Ok((header, ..)) if header.session == Session::compaction() => {
                 match process::is_running(header.place, header.process) {
                     Some(true) => {}
                     Some(false) => garbage.writers.push(writer),
@@ -400,7 +401,7 @@ mod tests {
         let path = folder.0.join("a.h5");
         write(&path, Mode::Join, 1).close().unwrap();
         commits(&path);
-        let session = crate::admin::compact::session();
+        let session = Session::compaction();
         let at_work = LogWriter::create(&path, &WriterOptions { session, ..options() }).unwrap();
         at_work.close().unwrap();
         assert_eq!(vacuum(&path, &now()).unwrap(), VacuumReport::default());

@@ -1,7 +1,8 @@
 //! A log combined with the fragment of a dataset.
 
-use super::{fragment_name, inside, is_in};
-use crate::writer::log_writer::refused;
+use super::fragment_name;
+use crate::format::fragment_offset::{inside, is_in};
+use crate::location::site::refused;
 use crate::{Definition, WriterId, log_path, store_folder};
 use hyperchunk::companion;
 use hyperchunk::internal::positioned::read_exact_at;

@@ -3,7 +3,7 @@
 //! A writer with [`Segments::Arrow`](super::Segments) has a file next to its log for each *table*,
 //! the datasets of one group with the same number of rows. Whole rows go there, column by column;
 //! everything else goes to the log, including records of the rows' locations. A piece in a fragment
-//! belongs to its writer's log, with the bit [`FRAGMENT_FLAG`] set in its offset: only code that opens
+//! belongs to its writer's log, with a bit ([`fragment_offset`](crate::format::fragment_offset)) set in its offset: only code that opens
 //! files has to distinguish them. The fragment's name follows from the dataset's definition and the
 //! writer.
 
@@ -23,31 +23,10 @@ use super::{Definition, WriterId, store_folder};
 use crate::format::id::hash;
 use std::path::{Path, PathBuf};
 
-/// Flag in the offset of a piece that is in a fragment.
-pub(crate) const FRAGMENT_FLAG: u64 = 1 << 62;
-/// Number of low bits of such an offset that are the offset in the file. The bits between
-/// distinguish the tables of a writer, so that its pieces have unique offsets; readers know the
-/// table from the dataset.
-const OFFSET_BITS: u32 = 48;
 /// Folder of all tables.
 const TABLES: &str = "tables";
 /// Length above which names of tables are shortened.
 const MAX_TABLE_NAME_BYTES: usize = 160;
-
-/// Returns whether an offset is in a fragment.
-pub(crate) fn is_in(offset: u64) -> bool {
-    offset & FRAGMENT_FLAG != 0
-}
-
-/// Returns the offset in the fragment's file.
-pub(crate) fn inside(offset: u64) -> u64 {
-    offset & ((1 << OFFSET_BITS) - 1)
-}
-
-/// Makes an offset in the fragment of a writer's table.
-pub(crate) fn place(table: usize, offset: u64) -> u64 {
-    (table as u64) << OFFSET_BITS & (FRAGMENT_FLAG - 1) | inside(offset)
-}
 
 /// Returns the name of a dataset's table: its group, and its maximum number of rows. `None` for a
 /// dataset that cannot be a column.

@@ -6,8 +6,9 @@
 
 use super::ipc;
 use super::ipc::{Block, Field, Footer, MAGIC};
-use super::{FRAGMENT_FLAG, inside, is_in, table_file_name, table_name};
+use super::{table_file_name, table_name};
 use crate::commit::external_links::{Tiles, tiles};
+use crate::format::fragment_offset::{FRAGMENT_FLAG, inside, is_in};
 use crate::format::manifest::{Manifest, StoredDataset};
 use crate::{WriterId, store_folder};
 use hyperchunk::companion;

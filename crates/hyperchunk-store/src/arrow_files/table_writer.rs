@@ -3,7 +3,7 @@
 use super::ipc;
 use super::ipc::{Block, Field, MAGIC};
 use super::{TABLES, table_name};
-use crate::writer::log_writer::refused;
+use crate::location::site::refused;
 use crate::{Definition, WriterId, store_folder};
 use hyperchunk::companion::{self, Trust};
 use hyperchunk::internal::positioned::{read_exact_at, write_all_at};

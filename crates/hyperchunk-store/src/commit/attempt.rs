@@ -1,19 +1,19 @@
 //! One attempt to make an epoch: precedence of the data, merged structure, and hidden content.
 
 use super::appended_extents::AppendedExtents;
+use super::collective;
 use super::new_logs::{NewLog, open};
 use super::open_skeleton;
 use super::{
     CommitOptions, CommitReport, DeferredLog, PendingLog, SkeletonState, add_log, foreign_file, now,
     skeleton_options, skeleton_state, stopped, waiting_and_damaged, writers,
 };
-use crate::admin::scan_log::{Ending, Log};
 use crate::commit::merged_file::{Change, Identity, Merge};
 use crate::commit::{external_links, overlap};
 use crate::format::id::hash;
 use crate::format::manifest::StoredDataset;
 use crate::location::site::Site;
-use crate::writer::collective;
+use crate::read::scan_log::{Ending, Log};
 use crate::{
     Conflict, DatasetId, DatasetWrites, Definition, Extent, LogPart, Manifest, Marker, NAMELESS,
     PackedPieces, Page, PageKind, Part, Slab, StoreId, Ticket, WriterId,

@@ -10,7 +10,7 @@ use super::merged_file::{Merge, SkeletonDataset};
 use super::overlap::{layers, rows};
 use super::virtual_blocks::blocks;
 use crate::arrow_files;
-use crate::arrow_files::{inside, is_in};
+use crate::format::fragment_offset::{inside, is_in};
 use crate::format::manifest::StoredDataset;
 use crate::location::site::Site;
 use crate::{DatasetId, Definition, Manifest, Marker, PieceForm, Slab, store_folder};

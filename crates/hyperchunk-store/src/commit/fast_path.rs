@@ -4,9 +4,9 @@ use super::attempt::{Attempt, Round};
 use super::new_logs::taken;
 use super::{CommitOptions, CommitReport, publish_skeleton, with_epoch};
 use crate::Manifest;
-use crate::admin::scan_log::Log;
+use crate::location::file_identity::FileIdentity;
 use crate::location::site::{LogName, Site};
-use crate::writer::create::Stamp;
+use crate::read::scan_log::Log;
 use hyperchunk::Result;
 use hyperchunk::write::Sync;
 use std::collections::HashSet;
@@ -33,8 +33,8 @@ pub(super) fn reported(site: Site<'_>, options: &CommitOptions) -> Result<Option
     }
     new.sort_by_key(|new| (new.header.priority, new.writer()));
     new.dedup_by_key(|new| new.writer());
-    let seen = Stamp::from_path(path);
-    let known = seen.is_some() && seen == fresh.stamp;
+    let seen = FileIdentity::from_path(path);
+    let known = seen.is_some() && seen == fresh.identity;
     // If no writer has an image, there is no structure to merge.
     let plain = fresh.plain.as_ref().filter(|_| known && new.iter().all(|new| new.image.is_none()));
     let attempt = Attempt {

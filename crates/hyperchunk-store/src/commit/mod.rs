@@ -7,9 +7,10 @@
 
 mod appended_extents;
 mod attempt;
+mod collective;
 pub mod external_links;
 mod fast_path;
-pub(crate) mod lock;
+pub(crate) mod known_store;
 pub mod merged_file;
 mod new_logs;
 pub(crate) mod overlap;
@@ -18,18 +19,18 @@ mod stopped;
 pub(crate) mod virtual_blocks;
 
 use super::{LogHeader, LogPart, Manifest, Marker, Session, Ticket, WriterId};
-use crate::admin::scan_log::{Ending, Log};
 use crate::commit::external_links::{Linking, Links};
+use crate::format::commit_report::Report;
 use crate::format::manifest::manifest_name;
 use crate::format::stamp;
 use crate::location::site::Site;
-use crate::writer::commit_report::Report;
-use crate::writer::create::NewStore;
+use crate::read::scan_log::{Ending, Log};
 use attempt::{Attempt, Round};
 use hyperchunk::index::IndexOption;
 use hyperchunk::io::Locking;
 use hyperchunk::write::Sync;
 use hyperchunk::{Error, ErrorKind, File, OpenOptions, Result};
+use known_store::NewStore;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -264,7 +265,7 @@ fn waiting_among(
             }
             peeked => peeked?,
         };
-        if header.session == crate::admin::compact::session() {
+        if header.session == Session::compaction() {
             continue;
         }
         // The log of a writer that had a write error counts as unfinished, even if it ends with a

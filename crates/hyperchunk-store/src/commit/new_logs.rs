@@ -1,7 +1,7 @@
 //! New content of a log.
 
-use crate::admin::scan_log::{Ending, Log};
 use crate::location::site::{LogName, Site};
+use crate::read::scan_log::{Ending, Log};
 use crate::{DatasetId, DatasetWrites, Definition, LogHeader, LogPart, Ticket, WriterId};
 use hyperchunk::{Error, Result};
 use std::collections::{HashMap, HashSet};

@@ -4,10 +4,10 @@
 use super::attempt::Attempt;
 use super::new_logs::NewLog;
 use super::{DeferredLog, PendingLog, SkeletonState, foreign_file, skeleton_state};
-use crate::admin::scan_log::Log;
 use crate::commit::merged_file::Change;
 use crate::commit::overlap;
 use crate::location::site::{LogName, Site};
+use crate::read::scan_log::Log;
 use crate::{Conflict, Manifest, Part, Slab, StoredDataset, Ticket, WriterId};
 use hyperchunk::{Error, ErrorKind, File, Result};
 use std::collections::{HashMap, HashSet};

@@ -5,11 +5,11 @@
 //! rows. As a dataset of its own, a block is one segment, regardless of its shape.
 
 use super::overlap::layers;
-use crate::admin::pack::block_extent;
-use crate::arrow_files::{inside, is_in};
 use crate::commit::external_links::UnlinkedReason;
+use crate::format::fragment_offset::{inside, is_in};
 use crate::format::manifest::StoredDataset;
-use crate::writer::log_writer::is_of_members;
+use crate::format::piece::block_extent;
+use crate::format::piece::is_of_members;
 use crate::{Definition, Marker, PieceForm, Slab};
 use hyperchunk::write::{DatasetOptions, NewLayout, NodeId, Writer};
 use hyperchunk::{Error, Result};

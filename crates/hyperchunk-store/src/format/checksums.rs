@@ -1,7 +1,7 @@
 //! Checksum verification of records that are read whole.
 
 use super::record;
-use crate::arrow_files::{FRAGMENT_FLAG, is_in};
+use crate::format::fragment_offset::{FRAGMENT_FLAG, is_in};
 use hyperchunk::io::Source;
 use hyperchunk::{Error, Result};
 use std::collections::HashMap;

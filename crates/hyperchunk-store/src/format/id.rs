@@ -89,6 +89,12 @@ impl Session {
         Self(hash(name.as_bytes()))
     }
 
+    /// Returns the session of compacted logs, which hold other writers' data. Only the compaction
+    /// commits them.
+    pub(crate) fn compaction() -> Self {
+        Self::named("hyperchunk compaction")
+    }
+
     /// Returns the session given by this process's launcher: `HYPERCHUNK_SESSION`, else the job and
     /// step of an MPI or SLURM launcher.
     #[must_use]

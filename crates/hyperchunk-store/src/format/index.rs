@@ -6,7 +6,7 @@ use super::page::Page;
 use super::piece::{Extent, Piece, PieceForm, Slab};
 use super::record::{Body, Record};
 use super::run_length::PackedPieces;
-use crate::arrow_files::FRAGMENT_FLAG;
+use crate::format::fragment_offset::FRAGMENT_FLAG;
 use crate::format::varint::{Out, blob, count, extents, number};
 use crate::statistics::Statistics;
 use hyperchunk::{Error, Result};

@@ -2,7 +2,9 @@
 
 pub mod analysis_values;
 pub(crate) mod checksums;
+pub(crate) mod commit_report;
 pub(crate) mod definition;
+pub(crate) mod fragment_offset;
 pub(crate) mod header;
 pub(crate) mod id;
 pub(crate) mod index;

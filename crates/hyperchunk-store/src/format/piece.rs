@@ -2,6 +2,7 @@
 
 use crate::format::varint::MAX_RANK;
 use hyperchunk::{Error, Result};
+use hyperchunk_format::model::{Class, Datatype};
 use hyperchunk_format::select::{Axis, Selection};
 use std::ops::Range;
 
@@ -241,4 +242,38 @@ impl Extent {
         let dims: Vec<u64> = both.map(|(new, old)| if new < old { *new } else { u64::MAX }).collect();
         dims.iter().any(|dim| *dim != u64::MAX).then_some(Self { order: self.order, dims })
     }
+}
+
+/// Returns the extent of a block of whole rows, of about `bytes` bytes.
+pub(crate) fn block_extent(extent: &[u64], size: u64, bytes: u64) -> Vec<u64> {
+    let mut slab = vec![1; extent.len()];
+    let mut room = (bytes / size.max(1)).max(1);
+    for (step, dim) in slab.iter_mut().zip(extent).rev() {
+        *step = room.min((*dim).max(1));
+        room /= *step;
+        if *step < *dim {
+            break;
+        }
+        room = room.max(1);
+    }
+    slab
+}
+
+/// Returns whether a byte range of an element consists of adjacent whole members of its compound.
+pub(crate) fn is_of_members(datatype: &Datatype, range: &Range<u64>) -> bool {
+    let Class::Compound { members } = &datatype.class else { return false };
+    let mut inside: Vec<Range<u64>> = members
+        .iter()
+        .map(|member| member.offset..member.offset.saturating_add(member.datatype.size))
+        .filter(|member| member.start < range.end && range.start < member.end)
+        .collect();
+    inside.sort_unstable_by_key(|member| member.start);
+    let mut at = range.start;
+    for member in &inside {
+        if member.start != at {
+            return false;
+        }
+        at = member.end;
+    }
+    !range.is_empty() && at == range.end
 }

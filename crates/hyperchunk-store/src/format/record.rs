@@ -2,13 +2,16 @@
 
 use super::page::{MAX_PAGE_BYTES, PageHead};
 use super::piece::Slab;
-use crate::arrow_files::FRAGMENT_FLAG;
+use crate::format::fragment_offset::FRAGMENT_FLAG;
 use crate::format::varint::{MAX_RANK, Out, extents, number};
 use crate::statistics::Statistics;
 use hyperchunk::{Error, ErrorKind, Result};
 use hyperchunk_format::Cursor;
 use twox_hash::XxHash3_64;
 
+/// Maximum number of records that a writer gathers, so that a regular pattern of writes becomes a regular
+/// pattern of batches.
+pub(crate) const MAX_BUFFERED_RECORDS: usize = 1024;
 /// Signature of a batch.
 const MAGIC: [u8; 4] = *b"HCB\x01";
 /// Size of the fixed part of a header, which contains the total length.

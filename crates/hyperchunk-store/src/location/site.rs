@@ -2,9 +2,9 @@
 //! that a commit needs.
 
 use super::bucket::Bucket;
-use crate::commit::lock;
+use super::file_identity::FileIdentity;
+use super::lock;
 use crate::format::id::WriterId;
-use crate::writer::create::Stamp;
 use crate::{log_path, store_folder};
 use hyperchunk::companion::{self, Trust};
 use hyperchunk::internal::positioned::write_all_at;
@@ -90,7 +90,7 @@ pub(crate) trait Folder: Debug {
     ///
     /// # Errors
     /// Io.
-    fn replace(&self, bytes: &[u8], old: Option<&Stamp>, sync: Sync) -> Result<()>;
+    fn replace(&self, bytes: &[u8], old: Option<&FileIdentity>, sync: Sync) -> Result<()>;
 
     /// Prevents other programs from opening the file to write, as long as the returned lock lives.
     fn hold(&self) -> Result<Option<fs::File>> {
@@ -533,7 +533,7 @@ impl Folder for Local<'_> {
         fs::read(self.0).map_err(|error| refused("read", self.0, &error))
     }
 
-    fn replace(&self, bytes: &[u8], old: Option<&Stamp>, sync: Sync) -> Result<()> {
+    fn replace(&self, bytes: &[u8], old: Option<&FileIdentity>, sync: Sync) -> Result<()> {
         let path = self.0;
         let _held = self.hold()?;
         let refused = |error: &io::Error| refused("replace", path, error);

@@ -3,7 +3,7 @@
 //! Logs are read batch by batch, without locks. Only data before a trailer count, since the trailer
 //! marks them as flushed. Records whose statistics exclude a match are not read.
 
-use crate::admin::compact;
+use crate::Session;
 use crate::commit::overlap::fetch;
 use crate::commit::writers;
 use crate::format::header::{HEADER_BYTES, TRAILER_BYTES};
@@ -144,7 +144,7 @@ impl Follow {
                 let name = log_path(&self.path, writer);
                 let walked = Log::open_for_reads(&name).and_then(|log| {
                     // A compacted log repeats other writers' data.
-                    if log.header.session == compact::session() {
+                    if log.header.session == Session::compaction() {
                         tail.done = true;
                         return Ok(());
                     }
@@ -381,6 +381,7 @@ fn parts(piece: &Piece, dims: &[u64], size: u64) -> Result<Vec<Slab>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admin::compact;
     use crate::commit::{CommitOptions, commit};
     use crate::tests::{Folder, options};
     use crate::{LogWriter, WriterOptions};

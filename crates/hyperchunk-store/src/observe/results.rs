@@ -2,12 +2,12 @@
 //! is run.
 
 use super::observer::{AnalysisId, Announcement, Entry, Findings};
-use crate::admin::scan_log::Log;
 use crate::format::analysis_values::Pairs;
 use crate::format::record;
 use crate::format::record::{Body, FIXED_HEADER_BYTES};
 use crate::location::site::Site;
 use crate::read::log_cache::LogCache;
+use crate::read::scan_log::Log;
 use crate::{LogWriter, Manifest, Page, PageKind, Part, Slab, StoredDataset, WriterId};
 use hyperchunk::{Error, ErrorKind, Result};
 use std::collections::HashMap;

@@ -1,6 +1,6 @@
 //! Queries on values: small statistics narrow down the candidates, and only these are read.
 //!
-//! Datasets of sharded stores have statistics in their logs (`zone_map`), others in a file next
+//! Datasets of sharded stores have statistics in their logs (`sharded_zones`), others in a file next
 //! to theirs that `analyze` makes ([`zonemap`]). Data without statistics are read, so an answer is
 //! always complete.
 
@@ -11,6 +11,7 @@ mod elements;
 mod judge;
 mod predicate;
 mod rows;
+mod sharded_zones;
 mod top;
 mod zone;
 pub mod zonemap;

@@ -1,7 +1,6 @@
 //! Selections converted to boxes, the form that a log stores.
 
 use crate::format::piece::Slab;
-use crate::{LogWriter, OwnDataset};
 use hyperchunk::{Error, Result};
 use hyperchunk_format::select::{Axis, Selection, runs};
 
@@ -73,16 +72,33 @@ fn only_box(choice: &Selection, dims: &[u64]) -> Option<Slab> {
     }
 }
 
-impl LogWriter {
-    /// Writes the elements of a selection, in its order and in the dataset's datatype.
-    ///
-    /// # Errors
-    /// Invalid if the selection does not suit the extent, or the number of bytes is not the one
-    /// that it needs; Io.
-    pub fn write(&self, dataset: u32, choice: &Selection, bytes: &[u8]) -> Result<()> {
-        let OwnDataset { definition, dims, .. } = self.dataset(dataset)?;
-        let boxes = boxes(choice, &dims).map_err(|e| e.object(String::from_utf8_lossy(&definition.path)))?;
-        self.write_boxes(dataset, &boxes, bytes)
+/// Appends the boxes that together are `length` consecutive elements of a box, from `first` on in
+/// row-major order.
+pub(crate) fn split_range(slab: &Slab, mut first: u64, mut length: u64, boxes: &mut Vec<Slab>) {
+    let rank = slab.count.len();
+    // Number of elements in one index of each axis.
+    let mut below = vec![1_u64; rank];
+    for axis in (1..rank).rev() {
+        below[axis - 1] = below[axis].saturating_mul(slab.count[axis]);
+    }
+    while length > 0 {
+        // The outermost axis along which the run holds whole indices.
+        let axis = (0..rank).find(|axis| first.is_multiple_of(below[*axis]) && length >= below[*axis]);
+        let Some(axis) = axis else {
+            boxes.push(slab.clone());
+            return;
+        };
+        let place = |axis: usize| first / below[axis] % slab.count[axis].max(1);
+        let many = (length / below[axis]).min(slab.count[axis] - place(axis));
+        let start = (0..rank).map(|axis| slab.start[axis] + place(axis)).collect::<Vec<_>>();
+        let count = (0..rank).map(|other| match other.cmp(&axis) {
+            std::cmp::Ordering::Less => 1,
+            std::cmp::Ordering::Equal => many,
+            std::cmp::Ordering::Greater => slab.count[other],
+        });
+        boxes.push(Slab::new(start, count.collect::<Vec<_>>()));
+        first += many * below[axis];
+        length -= many * below[axis];
     }
 }
 
@@ -128,5 +144,25 @@ mod tests {
         let blocks = Blocks::new(3, &[0, 0, 0, 3, 4, 3, 5, 1, 1, 5, 2, 2]).unwrap();
         check(&Selection::Blocks(blocks), &dims, 3);
         check(&Selection::Axes(vec![]), &[], 1);
+    }
+
+    #[test]
+    fn elements_in_order_are_few_boxes() {
+        let slab = Slab::new([10, 20, 30], [3, 4, 5]);
+        for first in 0..60 {
+            for length in 1..=60 - first {
+                let mut boxes = Vec::new();
+                split_range(&slab, first, length, &mut boxes);
+                assert!(boxes.len() <= 5, "{boxes:?}");
+                let found = boxes.iter().flat_map(|part| {
+                    crate::commit::overlap::rows(part, &slab, part)
+                        .flat_map(|(start, _, length)| start..start + length)
+                });
+                assert!(found.eq(first..first + length), "{first} {length}: {boxes:?}");
+            }
+        }
+        let mut boxes = Vec::new();
+        split_range(&Slab::default(), 0, 1, &mut boxes);
+        assert_eq!(boxes, [Slab::default()]);
     }
 }

@@ -1,8 +1,8 @@
 //! I/O plan of a wave of pieces: the byte ranges of logs to read, and the processing of the bytes.
 
 use super::pieces::FoundPiece;
-use crate::arrow_files::{inside, is_in};
 use crate::format::checksums::{LastBatch, Record};
+use crate::format::fragment_offset::{inside, is_in};
 use crate::format::piece::PieceForm;
 use crate::read::plan::{PartRead, ReadResources};
 use crate::statistics::{Pass, checksum};

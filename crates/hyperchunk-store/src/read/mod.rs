@@ -1,6 +1,5 @@
 //! Reading: an epoch, the pieces that a selection meets, and the plan of their bytes.
 
-pub(crate) mod blocks;
 pub(crate) mod contiguous_rows;
 pub(crate) mod hyperslabs;
 pub(crate) mod io_plan;
@@ -9,5 +8,5 @@ pub(crate) mod overlay_order;
 pub(crate) mod pieces;
 pub(crate) mod plan;
 pub(crate) mod rtree;
+pub(crate) mod scan_log;
 pub(crate) mod snapshot;
-pub(crate) mod uncommitted;

@@ -10,8 +10,8 @@
 use super::io_plan::IoPlan;
 use super::overlay_order::waves;
 use super::pieces::{FoundPiece, Fuel, Hits};
-use crate::arrow_files::is_in;
 use crate::format::checksums::{Checks, Headers};
+use crate::format::fragment_offset::is_in;
 use crate::format::piece::PieceForm;
 use hyperchunk::internal::{ChunkCache, Output, Parts, spread};
 use hyperchunk::io::Source;

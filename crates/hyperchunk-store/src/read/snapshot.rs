@@ -3,6 +3,7 @@
 use super::pieces::{Fuel, Hits, Layer, Pieces};
 use crate::arrow_files;
 use crate::format::checksums::Headers;
+use crate::format::fragment_offset;
 use crate::format::manifest;
 use crate::format::manifest::Manifest;
 use crate::location::bucket::parts;
@@ -435,7 +436,7 @@ impl PreparedDataset {
         let pieces = Pieces::committed(manifest, number)?;
         let about = Arc::new(DatasetInfo::new(&stored.definition, &stored.extent)?);
         let mut written = stored.parts.iter().map(|part| &part.written.pieces);
-        let in_fragments = written.any(|pieces| pieces.may_lie_at(arrow_files::FRAGMENT_FLAG));
+        let in_fragments = written.any(|pieces| pieces.may_lie_at(fragment_offset::FRAGMENT_FLAG));
         Ok(Self {
             about,
             pieces,
@@ -560,4 +561,9 @@ impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Store").field("epoch", &self.manifest.number).finish_non_exhaustive()
     }
+}
+
+/// Returns the data of a dataset of a store.
+pub(crate) fn sharded(dataset: &hyperchunk::Dataset) -> Option<&ShardedDataset> {
+    (dataset.storage()? as &dyn std::any::Any).downcast_ref()
 }

@@ -1,7 +1,6 @@
 //! Statistics of written elements, computed in the same pass as their checksum.
 
 mod kernels;
-pub(crate) mod zone_map;
 pub(crate) mod zones;
 
 use crate::format::varint::Out;

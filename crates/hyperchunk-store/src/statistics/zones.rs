@@ -15,7 +15,7 @@ const ZONE_BYTES: u64 = 1 << 20;
 /// Maximum number of zones of a record.
 const MAX_RECORD_ZONES: u64 = 2048;
 /// Maximum number of records that may be waiting when a page is made.
-const MAX_PENDING_RECORDS: u64 = crate::writer::log_writer::MAX_BUFFERED_RECORDS as u64;
+const MAX_PENDING_RECORDS: u64 = crate::format::record::MAX_BUFFERED_RECORDS as u64;
 /// Maximum size in bytes of small records that share a zone.
 const MAX_SHARED_BYTES: u64 = 64 << 10;
 

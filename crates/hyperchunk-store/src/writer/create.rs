@@ -1,9 +1,11 @@
 //! Creation of stores, and their state before the first write.
 
 use crate::arrow_files;
+use crate::commit::known_store::NewStore;
 use crate::commit::merged_file::{Change, Merge, SkeletonDataset};
 use crate::commit::{open_skeleton, writers};
 use crate::location::bucket::parts;
+use crate::location::file_identity::FileIdentity;
 use crate::location::site::{Site, SiteBuf};
 use crate::{
     DatasetId, Definition, FileStamp, KnownStore, Manifest, Marker, StoreId, StoredDataset, WriterId, commit,
@@ -13,52 +15,10 @@ use hyperchunk::walk::{Found, Next};
 use hyperchunk::write::Sync;
 use hyperchunk::{Error, ErrorKind, File, OpenOptions, Result};
 use std::collections::{HashMap, HashSet};
-use std::fs::Permissions;
-use std::path::Path;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 /// A path of a dataset, and its definition.
 pub type NamedDefinition = (Vec<u8>, Definition);
-
-/// A store that was just created; committing with it saves reading the store.
-#[derive(Debug, Clone)]
-pub struct NewStore {
-    /// State of the store that its writers need.
-    pub known: KnownStore,
-    /// The file at its path.
-    pub(crate) image: Arc<[u8]>,
-    /// The datasets, if the file has nothing else.
-    pub(crate) plain: Option<Arc<[Definition]>>,
-    /// Identity of that file, to detect that it was replaced.
-    pub(crate) stamp: Option<Stamp>,
-}
-
-/// Identity of a file, to tell it from an earlier one at the same path.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Stamp {
-    size: u64,
-    modified: SystemTime,
-    #[cfg(unix)]
-    inode: (u64, u64),
-    pub(crate) permissions: Permissions,
-}
-
-impl Stamp {
-    pub(crate) fn from_path(path: &Path) -> Option<Self> {
-        let metadata = std::fs::metadata(path).ok()?;
-        Some(Self {
-            size: metadata.len(),
-            modified: metadata.modified().ok()?,
-            #[cfg(unix)]
-            inode: {
-                use std::os::unix::fs::MetadataExt as _;
-                (metadata.dev(), metadata.ino())
-            },
-            permissions: metadata.permissions(),
-        })
-    }
-}
 
 /// A store that is about to be created. Writers that have its `known` may begin already.
 #[derive(Debug)]
@@ -98,9 +58,9 @@ impl PendingStore {
             // Succeeds only if no writer has begun.
             drop(local.map(|path| std::fs::remove_dir(store_folder(path))));
         })?;
-        let stamp = local.and_then(Stamp::from_path);
+        let identity = local.and_then(FileIdentity::from_path);
         let known = KnownStore { seen: local.and_then(FileStamp::from_path), ..self.known };
-        Ok(NewStore { known, stamp, image: image.into(), plain })
+        Ok(NewStore { known, identity, image: image.into(), plain })
     }
 }
 
@@ -167,8 +127,8 @@ pub fn create<'a>(
             replaced.map_err(|error| commit::with_epoch(error, number))?;
             let seen = site.local().and_then(FileStamp::from_path);
             let known = KnownStore { store: before.store, epoch: number, seen };
-            let stamp = site.local().and_then(Stamp::from_path);
-            return Ok(NewStore { known, stamp, image: manifest.image.into(), plain: None });
+            let identity = site.local().and_then(FileIdentity::from_path);
+            return Ok(NewStore { known, identity, image: manifest.image.into(), plain: None });
         }
     }
 }

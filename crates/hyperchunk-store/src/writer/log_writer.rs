@@ -1,23 +1,22 @@
 //! Log writer: one process, one log.
 
-use super::known_store::{KnownStore, OwnDataset};
+use super::observer::Observer;
 use super::process;
+use super::uncommitted::OwnReader;
 use crate::arrow_files;
+use crate::commit::known_store::{KnownStore, OwnDataset};
+use crate::format::commit_report::Report;
 use crate::format::header::{HEADER_BYTES, LogHeader};
 use crate::format::id::{DatasetId, Session, WriterId};
 use crate::format::index::{DatasetWrites, Image};
 use crate::format::manifest::Manifest;
 use crate::format::piece::Slab;
 use crate::format::record;
-use crate::format::record::{Body, Record};
+use crate::format::record::{Body, MAX_BUFFERED_RECORDS, Record};
 use crate::location::bucket::log::BucketLogWriter;
-pub(crate) use crate::location::site::refused;
-use crate::location::site::{Site, SiteBuf, create_log, log_name};
-use crate::observe::observer::Observer;
-use crate::read::uncommitted::OwnReader;
+use crate::location::site::{Site, SiteBuf, create_log, log_name, refused};
 use crate::statistics::zones::Zones;
 use crate::statistics::{NumberFormat, Pass, Statistics};
-use crate::writer::commit_report::Report;
 use crate::writer::shared_memory_buffer::Buffer;
 use crate::{Definition, Store, Ticket};
 use hyperchunk::internal::ChunkCache;
@@ -31,6 +30,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+mod bucket_options;
 mod failure;
 mod fields;
 mod flush;
@@ -38,8 +38,8 @@ mod large_payload;
 mod observers;
 mod pages;
 mod rows;
+mod selection;
 
-pub(crate) use fields::is_of_members;
 use flush::Durability;
 
 /// Minimum size in bytes of payloads that are written straight from the caller's memory; smaller
@@ -47,9 +47,6 @@ use flush::Durability;
 const MIN_DIRECT_BYTES: usize = 64 << 10;
 /// Maximum number of gathered bytes.
 const MAX_BUFFERED_BYTES: usize = 256 << 10;
-/// Maximum number of gathered records, so that a regular pattern of writes becomes a regular
-/// pattern of batches.
-pub(crate) const MAX_BUFFERED_RECORDS: usize = 1024;
 
 /// Relation of a writer to the existing content of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -234,8 +231,8 @@ impl LogWriter {
     pub fn create<'a>(site: impl Into<Site<'a>>, options: &WriterOptions) -> Result<Self> {
         let site = site.into().absolute()?;
         let path = site.site().operations().path().to_owned();
-        if let Some(bucket) = site.site().bucket() {
-            bucket.check_options(options).map_err(|error| error.file(path.display()))?;
+        if site.site().bucket().is_some() {
+            options.check_for_bucket().map_err(|error| error.file(path.display()))?;
         }
         let base = match (&options.known, options.mode) {
             (Some(known), Mode::Truncate | Mode::JoinAnew) => (known.clone(), None),

@@ -1,8 +1,8 @@
 //! Write-back buffer of a writer in shared memory: writes are held until they are spilled to their
 //! files together.
 
+use crate::location::site::refused;
 use crate::shared_memory_pool::{Pool, PoolOptions, PoolWriter};
-use crate::writer::log_writer::refused;
 use hyperchunk::Result;
 use hyperchunk::internal::positioned::write_all_at;
 use std::fs::File;

@@ -121,7 +121,7 @@ fn what_is_committed_in_the_meantime_lies_over_what_was_compacted() {
     }
     let base = commits(&path);
     let known = KnownStore { store: base.store, epoch: base.number, seen: None };
-    let writing = WriterOptions { session: session(), known: Some(known), ..options() };
+    let writing = WriterOptions { session: Session::compaction(), known: Some(known), ..options() };
     let writer = LogWriter::create(&path, &writing).unwrap();
     write(&path, &base, &writer, 1000).unwrap();
     writer.close().unwrap();
@@ -194,7 +194,7 @@ fn a_compaction_whose_log_is_gone_makes_no_epoch() {
     let path = sources.folder.0.join("a.h5");
     sources.write(&path, Mode::Join, 1);
     let base = commits(&path);
-    let writing = WriterOptions { session: session(), ..options() };
+    let writing = WriterOptions { session: Session::compaction(), ..options() };
     let writer = LogWriter::create(&path, &writing).unwrap();
     write(&path, &base, &writer, 1000).unwrap();
     writer.close().unwrap();

@@ -8,9 +8,9 @@ mod deferred_upload;
 pub(crate) mod log;
 pub(crate) mod parts;
 
+use super::file_identity::FileIdentity;
 use super::site::{Folder, log_name};
-use crate::writer::create::Stamp;
-use crate::{Segments, WriterId, WriterOptions};
+use crate::WriterId;
 use hyperchunk::index::IndexOption;
 use hyperchunk::internal::upload::{Listed, Made};
 use hyperchunk::io::{self, RemoteOptions, Source};
@@ -70,23 +70,6 @@ impl Bucket {
 
     fn options(&self) -> &RemoteOptions {
         &self.0.options
-    }
-
-    /// Checks that an object store supports the options of a writer.
-    pub(crate) fn check_options(&self, options: &WriterOptions) -> Result<()> {
-        let refused = |what: &str| Err(Error::unsupported(format!("{what}: not in an object store")));
-        if options.segments == Segments::Arrow {
-            return refused("rows that go to Arrow files");
-        }
-        if options.memory.is_some() {
-            return refused(
-                "keeping what is written in shared memory (parts of objects are in memory anyway)",
-            );
-        }
-        if options.sync == Sync::Write {
-            return refused("each write on the disk at once (what was flushed is there)");
-        }
-        Ok(())
     }
 
     /// Lists the objects of the folder.
@@ -262,7 +245,7 @@ impl Folder for Bucket {
             .map_err(named)
     }
 
-    fn replace(&self, bytes: &[u8], _: Option<&Stamp>, _: Sync) -> Result<()> {
+    fn replace(&self, bytes: &[u8], _: Option<&FileIdentity>, _: Sync) -> Result<()> {
         io::put(&self.0.url, self.options(), bytes.to_vec())
     }
 }

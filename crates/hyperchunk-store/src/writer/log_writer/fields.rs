@@ -2,29 +2,10 @@
 
 use super::{Dataset, LogWriter};
 use crate::Slab;
+use crate::format::piece::is_of_members;
 use crate::format::record::Body;
 use hyperchunk::{Error, Result};
-use hyperchunk_format::model::{Class, Datatype};
 use std::ops::Range;
-
-/// Returns whether a byte range of an element consists of adjacent whole members of its compound.
-pub(crate) fn is_of_members(datatype: &Datatype, range: &Range<u64>) -> bool {
-    let Class::Compound { members } = &datatype.class else { return false };
-    let mut inside: Vec<Range<u64>> = members
-        .iter()
-        .map(|member| member.offset..member.offset.saturating_add(member.datatype.size))
-        .filter(|member| member.start < range.end && range.start < member.end)
-        .collect();
-    inside.sort_unstable_by_key(|member| member.start);
-    let mut at = range.start;
-    for member in &inside {
-        if member.start != at {
-            return false;
-        }
-        at = member.end;
-    }
-    !range.is_empty() && at == range.end
-}
 
 impl Dataset {
     /// Returns the boxes that are not empty, after checking that all are inside the extent and

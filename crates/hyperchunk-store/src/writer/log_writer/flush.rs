@@ -2,14 +2,14 @@
 
 use super::{LogWriter, State, Target, WriteTarget, refused};
 use crate::Ticket;
-use crate::commit::lock::is_linked;
+use crate::format::commit_report::Report;
 use crate::format::header::Trailer;
 use crate::format::id::hash;
 use crate::format::index::DatasetWrites;
 use crate::format::record;
 use crate::format::record::{Body, Record};
+use crate::location::lock::is_linked;
 use crate::statistics::checksum;
-use crate::writer::commit_report::Report;
 use hyperchunk::internal::positioned::write_all_at;
 use hyperchunk::write::Sync;
 use hyperchunk::{Error, ErrorKind, Result};

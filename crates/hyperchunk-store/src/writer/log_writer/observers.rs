@@ -1,7 +1,7 @@
 //! Notification of the observer.
 
 use super::LogWriter;
-use crate::observe::observer::{AnalysisId, Announcement, Findings, Observer, WriteEvent};
+use crate::writer::observer::{AnalysisId, Announcement, Findings, Observer, WriteEvent};
 use crate::{PageHead, PageKind, Slab};
 use hyperchunk::{Error, Result};
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! Rows of tables: they are written to Arrow files, and the log records their location.
 
 use super::{Dataset, LogWriter, MIN_DIRECT_BYTES, Segments, State, WriteTarget};
-use crate::arrow_files;
 use crate::arrow_files::Segment;
 use crate::arrow_files::{Field, Table};
+use crate::format::fragment_offset;
 use crate::format::record::{Body, Record};
 use crate::statistics::{Pass, Statistics};
 use crate::{Definition, Slab};
@@ -154,7 +154,7 @@ impl LogWriter {
             &mut pass,
         )?;
         state.tables[table].record_rows(spot, (dataset, append), (first, count), length);
-        let at = arrow_files::place(table, spot.offset);
+        let at = fragment_offset::place(table, spot.offset);
         let body = Body::Rows { slab, append, at, length };
         let mut record = Record { dataset, length: 0, checksum: 0, statistics, body };
         state.cuts.extend(pass.zones().map(|zones| (state.next, zones)));
@@ -167,10 +167,10 @@ impl LogWriter {
     /// # Errors
     /// NotFound if no dataset has that number; Io.
     pub fn read_piece(&self, dataset: u32, offset: u64, out: &mut [u8]) -> Result<()> {
-        match self.segment(dataset)?.filter(|_| arrow_files::is_in(offset)) {
+        match self.segment(dataset)?.filter(|_| fragment_offset::is_in(offset)) {
             Some(segment) => {
                 self.spill()?;
-                segment.read(arrow_files::inside(offset), out)
+                segment.read(fragment_offset::inside(offset), out)
             }
             None => self.read_at(offset, out),
         }

@@ -1,11 +1,12 @@
 //! Reading in a writing process: the epoch that a writer adds to, overlaid with the writer's own
 //! data.
 
-use super::pieces::{Fuel, Hits, Pieces};
-use crate::arrow_files::{Segment, inside, is_in};
+use super::log_writer::LogWriter;
+use crate::arrow_files::Segment;
+use crate::format::fragment_offset::{inside, is_in};
+use crate::read::pieces::{Fuel, Hits, Pieces};
 use crate::read::plan::{DatasetInfo, Find, Logs, ReadResources, read};
 use crate::read::snapshot::{PreparedDataset, Store};
-use crate::writer::log_writer::LogWriter;
 use crate::{DatasetWrites, Definition, Headers};
 use hyperchunk::OpenOptions;
 use hyperchunk::internal::{ChunkCache, Output, WORTH_A_THREAD};

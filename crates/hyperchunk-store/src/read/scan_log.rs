@@ -2,7 +2,8 @@
 
 use crate::Ticket;
 use crate::arrow_files;
-use crate::arrow_files::{inside, is_in};
+use crate::format::commit_report::Report;
+use crate::format::fragment_offset::{inside, is_in};
 use crate::format::header::{HEADER_BYTES, LogHeader, TRAILER_BYTES, Trailer};
 use crate::format::id;
 use crate::format::id::{WriterId, hash};
@@ -12,7 +13,6 @@ use crate::format::record::{Batch, Body, FIXED_HEADER_BYTES, Record};
 use crate::location::site::{LogName, LogNameBuf};
 use crate::statistics::checksum;
 use crate::statistics::zones;
-use crate::writer::commit_report::Report;
 use crate::{Definition, PageKind};
 use hyperchunk::io::Source;
 use hyperchunk::{Error, ErrorKind, Result};

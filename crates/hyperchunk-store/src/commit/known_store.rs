@@ -1,5 +1,6 @@
 //! State of the store that writers start from, and the check that it is still current.
 
+use crate::location::file_identity::FileIdentity;
 use crate::location::site::Site;
 use crate::{DatasetId, Definition, Manifest, StoreId};
 use hyperchunk::{Error, ErrorKind, Result};
@@ -18,6 +19,19 @@ pub struct KnownStore {
     pub epoch: u64,
     /// Identity of the file at the store's path at that time; each commit replaces the file.
     pub seen: Option<FileStamp>,
+}
+
+/// A store that was just created; committing with it saves reading the store.
+#[derive(Debug, Clone)]
+pub struct NewStore {
+    /// State of the store that its writers need.
+    pub known: KnownStore,
+    /// The file at its path.
+    pub(crate) image: Arc<[u8]>,
+    /// The datasets, if the file has nothing else.
+    pub(crate) plain: Option<Arc<[Definition]>>,
+    /// Identity of that file, to detect that it was replaced.
+    pub(crate) identity: Option<FileIdentity>,
 }
 
 /// Identity of a file on this machine, also across nodes of a shared file system: inode, size, time

@@ -4,7 +4,7 @@
 //! rank then writes a part. The identical fills are treated as one write below the parts; otherwise
 //! every part would conflict with the fills of the other ranks.
 
-use crate::commit::overlap::is_same_elements;
+use super::overlap::is_same_elements;
 use crate::format::manifest::StoredDataset;
 use crate::location::site::Site;
 use crate::read::log_cache::LogCache;

@@ -1,9 +1,10 @@
 //! A committed dataset cut into the blocks of a regular grid; each block can be copied as stored or
 //! composed from its layers.
 
-use super::log_cache::LogCache;
 use crate::commit::overlap::{Layer, copy_elements, layers, rows};
 use crate::format::manifest::StoredDataset;
+use crate::read::hyperslabs::split_range;
+use crate::read::log_cache::LogCache;
 use crate::{Log, PieceForm, Slab};
 use hyperchunk::{Error, Result};
 use std::collections::BTreeMap;
@@ -171,59 +172,5 @@ impl<'a> Blocks<'a> {
             }
         }
         Ok(())
-    }
-}
-
-/// Appends the boxes that together are `length` consecutive elements of a box, from `first` on in
-/// row-major order.
-pub(crate) fn split_range(slab: &Slab, mut first: u64, mut length: u64, boxes: &mut Vec<Slab>) {
-    let rank = slab.count.len();
-    // Number of elements in one index of each axis.
-    let mut below = vec![1_u64; rank];
-    for axis in (1..rank).rev() {
-        below[axis - 1] = below[axis].saturating_mul(slab.count[axis]);
-    }
-    while length > 0 {
-        // The outermost axis along which the run holds whole indices.
-        let axis = (0..rank).find(|axis| first.is_multiple_of(below[*axis]) && length >= below[*axis]);
-        let Some(axis) = axis else {
-            boxes.push(slab.clone());
-            return;
-        };
-        let place = |axis: usize| first / below[axis] % slab.count[axis].max(1);
-        let many = (length / below[axis]).min(slab.count[axis] - place(axis));
-        let start = (0..rank).map(|axis| slab.start[axis] + place(axis)).collect::<Vec<_>>();
-        let count = (0..rank).map(|other| match other.cmp(&axis) {
-            std::cmp::Ordering::Less => 1,
-            std::cmp::Ordering::Equal => many,
-            std::cmp::Ordering::Greater => slab.count[other],
-        });
-        boxes.push(Slab::new(start, count.collect::<Vec<_>>()));
-        first += many * below[axis];
-        length -= many * below[axis];
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn elements_in_order_are_few_boxes() {
-        let slab = Slab::new([10, 20, 30], [3, 4, 5]);
-        for first in 0..60 {
-            for length in 1..=60 - first {
-                let mut boxes = Vec::new();
-                split_range(&slab, first, length, &mut boxes);
-                assert!(boxes.len() <= 5, "{boxes:?}");
-                let found = boxes.iter().flat_map(|part| {
-                    rows(part, &slab, part).flat_map(|(start, _, length)| start..start + length)
-                });
-                assert!(found.eq(first..first + length), "{first} {length}: {boxes:?}");
-            }
-        }
-        let mut boxes = Vec::new();
-        split_range(&Slab::default(), 0, 1, &mut boxes);
-        assert_eq!(boxes, [Slab::default()]);
     }
 }

@@ -5,16 +5,16 @@
 //! value.
 #![expect(clippy::cast_possible_truncation, reason = "pieces are found by the memory that there is for them")]
 
-use super::zones;
-use super::zones::Entry;
+use super::boxes::without;
+use super::{Zone, ZoneMap, ZoneRequest};
 use crate::format::manifest::{Part, StoredDataset};
 use crate::format::page::{Page, PageKind};
-use crate::query::boxes::without;
-use crate::query::{Zone, ZoneMap, ZoneRequest};
-use crate::read::blocks::split_range;
+use crate::read::hyperslabs::split_range;
 use crate::read::pieces::{FoundPiece, Fuel, Hits};
 use crate::read::rtree::{RTree, holds};
 use crate::read::snapshot::{PreparedDataset, ShardedDataset, State, Store};
+use crate::statistics::zones;
+use crate::statistics::zones::Entry;
 use crate::{Slab, Statistics};
 use hyperchunk::{Error, Result};
 use std::collections::HashMap;

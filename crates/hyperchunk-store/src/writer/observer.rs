@@ -209,11 +209,11 @@ fn read_limited<'a>(cursor: &mut Cursor<'a>) -> Result<&'a [u8]> {
 mod tests {
     #![allow(clippy::cast_possible_truncation, reason = "a test may fail")]
 
-    use super::super::results;
     use super::*;
     use crate::admin::compact::{CompactOptions, compact};
     use crate::commit::{CommitOptions, commit};
     use crate::format::analysis_values::{Number, Value};
+    use crate::observe::results;
     use crate::tests::{Folder, options};
     use crate::{Definition, Manifest, Segments, WriterOptions};
     use hyperchunk::{File, OpenOptions};
