@@ -6,8 +6,8 @@
 //!
 //! **Invariant:** the log never makes a read fail or wait.
 
+use crate::cache::cache;
 use crate::error::{Error, ErrorKind, Result, fail};
-use crate::host::cache;
 use crate::keys;
 use crate::os;
 use crate::settings;
@@ -118,14 +118,6 @@ fn absolute(file: &str) -> String {
     std::path::absolute(file).map_or_else(|_| file.to_owned(), |path| path.display().to_string())
 }
 
-/// Returns `$XDG_STATE_HOME/hyperchunk`, or `~/.local/state/hyperchunk`.
-pub(crate) fn state_dir() -> Option<PathBuf> {
-    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
-    absolute("XDG_STATE_HOME")
-        .or_else(|| absolute("HOME").map(|home| home.join(".local").join("state")))
-        .map(|state| state.join("hyperchunk"))
-}
-
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -186,7 +178,7 @@ fn read_setting(text: &str) -> Result<Option<Setting>> {
 }
 
 fn default_file() -> Result<PathBuf> {
-    match state_dir() {
+    match keys::state_dir() {
         Some(dir) => Ok(dir.join("audit.jsonl")),
         None => fail!(Key, "no home folder for the log: set XDG_STATE_HOME, or its file"),
     }
@@ -267,7 +259,7 @@ fn rotate(path: &Path, full: &std::fs::File) {
 
 fn open(path: &Path) -> Result<std::fs::File> {
     let about = || path.display().to_string();
-    if let Some(dir) = path.parent().filter(|dir| Some(*dir) == state_dir().as_deref()) {
+    if let Some(dir) = path.parent().filter(|dir| Some(*dir) == keys::state_dir().as_deref()) {
         let made = os::private_folders().create(dir);
         made.map_err(|e| Error::io(dir.display(), &e))?;
     }

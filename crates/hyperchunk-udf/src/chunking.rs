@@ -4,7 +4,8 @@ use crate::backend::Backend;
 use crate::datatype::Datatype;
 use crate::error::{Result, fail};
 use crate::record::{UNLIMITED, byte_size};
-use crate::spec::{InputInfo, resolution};
+use crate::shape::resolution;
+use crate::spec::InputInfo;
 
 /// Way of running a function: once on the whole array, or once a chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -261,7 +262,7 @@ pub fn growth(text: Option<&str>) -> Result<Option<Growth>> {
 /// # Errors
 /// `Syntax`.
 pub fn extent(text: &str) -> Result<Vec<u64>> {
-    crate::spec::dimensions(text).map_err(|e| e.about("--to"))
+    crate::shape::dimensions(text).map_err(|e| e.about("--to"))
 }
 
 #[cfg(test)]

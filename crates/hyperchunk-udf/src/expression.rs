@@ -5,7 +5,7 @@ use crate::error::{Error, ErrorKind, Result, fail};
 use crate::escape::escape;
 use crate::profile::Profile;
 use crate::record::{MAX_SLOTS, Record, byte_size};
-use crate::spec::is_single;
+use crate::shape::is_single;
 use hyperchunk_expression::{Expression, Kind, MAX_INPUTS, Program};
 
 #[cfg(test)]

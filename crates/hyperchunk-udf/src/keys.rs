@@ -42,6 +42,14 @@ pub fn config_dir() -> Result<PathBuf> {
     }
 }
 
+/// Returns `$XDG_STATE_HOME/hyperchunk`, or `~/.local/state/hyperchunk`.
+pub(crate) fn state_dir() -> Option<PathBuf> {
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
+    absolute("XDG_STATE_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(".local").join("state")))
+        .map(|state| state.join("hyperchunk"))
+}
+
 /// Public key with the labels in its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublicKey {

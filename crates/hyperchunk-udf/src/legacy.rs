@@ -14,6 +14,7 @@ use crate::keys::PublicKey;
 use crate::profile::{Grants, Profile};
 use crate::record::{CompiledForm, MAX_COMPILED_BYTES, MAX_RECORD_BYTES, MAX_SLOTS, Needs, Record, Slot};
 use crate::signature::Fingerprint;
+pub use crate::stub::is_legacy;
 use crate::stub::{LiveId, RecordDigest};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -91,11 +92,6 @@ struct SignatureHeader {
     name: String,
     #[serde(default)]
     email: String,
-}
-
-/// Returns whether the bytes of a chunk look like a dataset of HDF5-UDF.
-pub fn is_legacy(chunk: &[u8]) -> bool {
-    chunk.first() == Some(&b'{')
 }
 
 /// Parses a public key file of HDF5-UDF, such as `~/.config/hdf5-udf/LOGIN.pub`.

@@ -13,10 +13,12 @@
 pub mod attribute;
 pub mod audit;
 pub mod backend;
+mod cache;
 pub mod chunking;
 pub mod cpp;
 pub mod cuda;
 pub mod datatype;
+mod endpoint;
 pub mod error;
 pub mod escape;
 pub mod expression;
@@ -25,6 +27,8 @@ pub mod host;
 #[cfg(not(target_os = "linux"))]
 #[path = "host/elsewhere.rs"]
 pub mod host;
+#[cfg(target_os = "linux")]
+mod interrupt;
 pub mod keys;
 pub mod legacy;
 #[cfg(target_os = "linux")]
@@ -37,6 +41,7 @@ pub mod protocol;
 pub mod record;
 pub mod scan;
 mod settings;
+mod shape;
 pub mod signature;
 #[cfg(target_os = "linux")]
 pub mod socket;

@@ -11,6 +11,7 @@ mod import;
 use crate::backend::Backend;
 use crate::error::{Error, Result, fail};
 use crate::keys;
+use crate::record::Needs;
 use crate::signature::Fingerprint;
 use crate::system::{self, Policy};
 use crate::trust;
@@ -81,6 +82,26 @@ pub struct Profile {
     pub grants: Grants,
     /// Requirements on the sandbox.
     pub require: Require,
+}
+
+impl Needs {
+    /// Returns the reason why the function does not get the clock, if it does not.
+    pub fn no_clock(&self, profile: &Profile) -> Option<String> {
+        let name = &profile.name;
+        match (self.clock, profile.grants.clock) {
+            (true, true) => None,
+            (false, _) => Some(
+                "the record does not say that this function reads the clock, so it has none; attach it again".into(),
+            ),
+            (true, false) if name == "untrusted" => Some(
+                "profile untrusted, which strangers have, does not grant the clock; put the key into a profile that does (docs: Security)".into(),
+            ),
+            (true, false) => Some(format!(
+                "profile {name} does not grant the clock; write syscalls = [\"clock\"] below [grant] in its profile.toml ({})",
+                Profile::path(name).map_or_else(|_| "docs: Security".into(), |path| path.display().to_string())
+            )),
+        }
+    }
 }
 
 const LIMITS: Limits = Limits {

@@ -4,10 +4,9 @@
 //! descriptors: the set-up itself as JSON in a sealed memfd, and the shared memory.
 
 use crate::datatype::Datatype;
+use crate::endpoint::Endpoint;
 use crate::error::{Result, fail};
-use crate::network::Endpoint;
 use crate::profile::Grants;
-use crate::stored::DecodeSupport;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -390,6 +389,58 @@ pub fn decode_reply(bytes: &[u8]) -> Result<Reply> {
 /// Returns the size of a block in bytes, or `None` when its shape overflows.
 pub fn block_bytes(dims: &[u64], datatype: &Datatype) -> Option<u64> {
     dims.iter().try_fold(datatype.size() as u64, |a, &d| a.checked_mul(d))
+}
+
+/// Stored forms that a worker can decode, in addition to elements. Each includes the preceding ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DecodeSupport {
+    /// None: it gets elements.
+    #[default]
+    Nothing,
+    /// Uncompressed chunks.
+    Plain,
+    /// Compressed chunks, too.
+    Compressed,
+}
+
+impl DecodeSupport {
+    /// Returns its number in messages.
+    pub(crate) fn number(self) -> u32 {
+        self as u32
+    }
+
+    pub(crate) fn from_number(number: u32) -> Option<Self> {
+        [DecodeSupport::Nothing, DecodeSupport::Plain, DecodeSupport::Compressed]
+            .get(usize::try_from(number).ok()?)
+            .copied()
+    }
+
+    /// Returns the capability required for chunks with these filters, in the order in which a writer applies
+    /// them; `None` for filters that no GPU undoes.
+    pub fn needed(filters: impl IntoIterator<Item = u16>) -> Option<Self> {
+        const SHUFFLE: u16 = 2;
+        const FLETCHER32: u16 = 3;
+        // Deflate, Snappy, LZ4 and Zstandard.
+        const COMPRESSORS: [u16; 4] = [1, 32003, 32004, 32015];
+        // Each of the three kinds once, in this order.
+        let (mut reached, mut needed) = (0, DecodeSupport::Plain);
+        for filter in filters {
+            let kind = match filter {
+                SHUFFLE => 1,
+                FLETCHER32 => 3,
+                filter if COMPRESSORS.contains(&filter) => 2,
+                _ => return None,
+            };
+            if kind <= reached {
+                return None;
+            }
+            reached = kind;
+            if kind == 2 {
+                needed = DecodeSupport::Compressed;
+            }
+        }
+        Some(needed)
+    }
 }
 
 /// Remaining bytes of a message that is being decoded.

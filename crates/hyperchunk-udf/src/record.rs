@@ -5,9 +5,11 @@
 //! `api_version`), and others are added. See `docs/formats/live-dataset.md`.
 
 mod blocks;
+mod cuda_plan;
 pub(crate) mod declaration;
 mod needs;
 
+pub use crate::shape::MAX_SLOTS;
 pub use blocks::Block;
 pub use declaration::{Declaration, Failure};
 pub use needs::{MAX_SEED, Needs, RandomBytes, seed_of_block};
@@ -15,7 +17,6 @@ pub use needs::{MAX_SEED, Needs, RandomBytes, seed_of_block};
 use crate::backend::Backend;
 use crate::datatype::Datatype;
 use crate::error::{Error, ErrorKind, Result, fail};
-use crate::sources::Source;
 use crate::stub::{LiveId, MAX_RANK};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -40,8 +41,8 @@ pub const ATTRIBUTE: &str = "hyperchunk_udf";
 pub const FILTER_ID: i32 = 31300;
 /// Maximum size of a record in bytes.
 pub const MAX_RECORD_BYTES: usize = 64 << 20;
-/// Maximum number of a function's inputs and outputs together.
-pub const MAX_SLOTS: usize = 128;
+/// File and object in it; for raw data, without an object.
+pub type Source = (String, String);
 /// Maximum unpacked size of a compiled form in bytes.
 pub const MAX_COMPILED_BYTES: usize = 64 << 20;
 
@@ -369,7 +370,7 @@ impl Record {
             if input.datatype.has_pointers() || input.bytes() > MAX_ATTRIBUTE_BYTES || input.bytes() == 0 {
                 fail!(Invalid, "the record has an attribute {shown:?} of an impossible type or shape")
             }
-            if self.backend == Backend::Expression && !crate::spec::is_single(&input.dims) {
+            if self.backend == Backend::Expression && !crate::shape::is_single(&input.dims) {
                 fail!(Invalid, "the record's expression reads an attribute {shown:?} of several elements")
             }
         }

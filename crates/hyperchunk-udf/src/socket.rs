@@ -1,7 +1,7 @@
 //! Packets with descriptors over a Unix socket.
 
 use crate::error::{Error, Result, fail};
-use crate::host::interrupt;
+use crate::interrupt;
 use crate::protocol::MAX_MESSAGE_BYTES;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::time::{Duration, Instant};

@@ -5,6 +5,7 @@
 
 use crate::error::{Result, fail};
 use crate::escape::escape;
+pub use crate::record::Source;
 use crate::record::{Record, Slot};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeSet;
@@ -13,9 +14,6 @@ use std::collections::BTreeSet;
 const MAX_LISTED_SOURCES: usize = 64;
 /// Maximum number of soft links on one path.
 const MAX_LINKS: usize = 64;
-
-/// File and object in it; for raw data, without an object.
-pub type Source = (String, String);
 
 /// Target of a link of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,16 +8,15 @@ mod similar;
 #[cfg(test)]
 mod tests;
 
-pub use resolve::is_single;
 pub use resolve::{ExpressionInput, FunctionDatasets, InputInfo, OutputInfo, resolve, resolve_expression};
 pub use similar::check_undescribed;
+
+pub use crate::shape::{MAX_RANK, is_single, normal_name, resolution};
 
 use crate::datatype::Datatype;
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::escape::escape;
-
-/// Maximum rank of a dataset, as in HDF5.
-pub const MAX_RANK: usize = 32;
+use crate::shape::dimensions;
 
 /// Maximum size of all elements of a dataset in bytes.
 pub const MAX_BYTES: u64 = 1 << 62;
@@ -124,23 +123,6 @@ fn check_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn dimensions(text: &str) -> Result<Vec<u64>> {
-    let mut dims = Vec::new();
-    for part in text.split('x') {
-        if part.is_empty() || !part.bytes().all(|b| b.is_ascii_digit()) {
-            fail!(Syntax, "{text:?} is not a resolution: whole numbers with x between them, as in 1000x1000")
-        }
-        match part.parse() {
-            Ok(dim) => dims.push(dim),
-            Err(_) => fail!(Syntax, "the dimension {part} is too large"),
-        }
-        if dims.len() > MAX_RANK {
-            fail!(Syntax, "it has more than {MAX_RANK} dimensions")
-        }
-    }
-    Ok(dims)
-}
-
 /// Returns the number of elements of a dataset with these dimensions.
 ///
 /// # Errors
@@ -169,17 +151,4 @@ pub(crate) fn check_output(datatype: &Datatype) -> Result<()> {
         )
     }
     Ok(())
-}
-
-/// Formats dimensions as in a description: `1000x1000`.
-pub fn resolution(dims: &[u64]) -> String {
-    let dims: Vec<_> = dims.iter().map(u64::to_string).collect();
-    dims.join("x")
-}
-
-/// Normalises a dataset's path, without leading, doubled and trailing slashes and `.`: equal for all
-/// spellings of one dataset.
-pub fn normal_name(name: &str) -> String {
-    let parts: Vec<_> = name.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
-    parts.join("/")
 }

@@ -6,6 +6,7 @@
 
 use crate::error::{Result, fail};
 use crate::protocol::Cursor;
+pub use crate::protocol::DecodeSupport;
 use crate::stub::MAX_RANK;
 use std::ops::Range;
 
@@ -13,58 +14,6 @@ use std::ops::Range;
 const MAX_FILTERS: usize = 32;
 /// Maximum client data of a filter; filters that GPUs undo have few.
 const MAX_PARAMETERS: usize = 256;
-
-/// Stored forms that a worker can decode, in addition to elements. Each includes the preceding ones.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum DecodeSupport {
-    /// None: it gets elements.
-    #[default]
-    Nothing,
-    /// Uncompressed chunks.
-    Plain,
-    /// Compressed chunks, too.
-    Compressed,
-}
-
-impl DecodeSupport {
-    /// Returns its number in messages.
-    pub(crate) fn number(self) -> u32 {
-        self as u32
-    }
-
-    pub(crate) fn from_number(number: u32) -> Option<Self> {
-        [DecodeSupport::Nothing, DecodeSupport::Plain, DecodeSupport::Compressed]
-            .get(usize::try_from(number).ok()?)
-            .copied()
-    }
-
-    /// Returns the capability required for chunks with these filters, in the order in which a writer applies
-    /// them; `None` for filters that no GPU undoes.
-    pub fn needed(filters: impl IntoIterator<Item = u16>) -> Option<Self> {
-        const SHUFFLE: u16 = 2;
-        const FLETCHER32: u16 = 3;
-        // Deflate, Snappy, LZ4 and Zstandard.
-        const COMPRESSORS: [u16; 4] = [1, 32003, 32004, 32015];
-        // Each of the three kinds once, in this order.
-        let (mut reached, mut needed) = (0, DecodeSupport::Plain);
-        for filter in filters {
-            let kind = match filter {
-                SHUFFLE => 1,
-                FLETCHER32 => 3,
-                filter if COMPRESSORS.contains(&filter) => 2,
-                _ => return None,
-            };
-            if kind <= reached {
-                return None;
-            }
-            reached = kind;
-            if kind == 2 {
-                needed = DecodeSupport::Compressed;
-            }
-        }
-        Some(needed)
-    }
-}
 
 /// Filter with its client data.
 #[derive(Clone, Debug, PartialEq, Eq)]

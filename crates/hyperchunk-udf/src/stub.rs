@@ -14,7 +14,6 @@
 //! | 4 | start of the SHA-256 of all bytes before |
 
 use crate::error::{Error, ErrorKind, Result, fail};
-use crate::legacy;
 use sha2::{Digest, Sha256};
 
 const MAGIC: &[u8; 4] = b"HCLD";
@@ -164,7 +163,7 @@ impl Stub {
     /// # Errors
     /// `Unsupported` when it is not a stub of ours or is of a later version, `Invalid` when it is damaged.
     pub fn split(bytes: &[u8]) -> Result<(Self, Option<&[u8]>)> {
-        if legacy::is_legacy(bytes) {
+        if is_legacy(bytes) {
             fail!(Unsupported, "the chunk holds a function of HDF5-UDF, which is not a stub of ours")
         }
         let Some(rest) = bytes.strip_prefix(MAGIC.as_slice()) else {
@@ -247,6 +246,11 @@ fn take_leb128(bytes: &mut &[u8]) -> Option<u64> {
         }
     }
     None
+}
+
+/// Returns whether the bytes of a chunk look like a dataset of HDF5-UDF.
+pub fn is_legacy(chunk: &[u8]) -> bool {
+    chunk.first() == Some(&b'{')
 }
 
 #[cfg(test)]

@@ -111,12 +111,12 @@ fn custom(mut content: Cursor<'_>, module: &mut Module) -> Result<bool> {
             module.datasets.push(name.to_owned());
         }
     }
-    if module.datasets.len() > crate::record::MAX_SLOTS {
+    if module.datasets.len() > crate::shape::MAX_SLOTS {
         let first = module.datasets.first().map_or("", String::as_str);
         fail!(
             Limit,
             "its section {DATASETS} names more than {} datasets, {:?} first",
-            crate::record::MAX_SLOTS,
+            crate::shape::MAX_SLOTS,
             escape(first, 80)
         )
     }

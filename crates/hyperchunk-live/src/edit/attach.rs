@@ -213,7 +213,7 @@ pub(super) fn attach_source(
         let made = ProgramForm { backend, source: &source, compiled: compiled.as_ref(), needs };
         let record = record(file, made, &resolved, output, blocks, key.as_ref())?;
         if backend == Backend::Cuda {
-            cuda::check_record(&record).map_err(in_source)?;
+            record.check_cuda_plan().map_err(in_source)?;
         }
         let like = resolved.inputs.iter().filter(|i| i.dims == output.dims && i.attribute.is_none());
         let scales = dimensions::input_scales(file, like.map(|i| i.name.as_str()), output.dims.len())

@@ -74,7 +74,7 @@ pub fn rebuild(path: &Path, dataset: &str, take_over: bool) -> Result<AttachedDa
         record.needs.clock |= module.clock;
     }
     if record.backend == Backend::Cuda {
-        cuda::check_record(&record).map_err(about)?;
+        record.check_cuda_plan().map_err(about)?;
     } else if record.backend.has_worker() {
         try_record(&record, &programs).map_err(about)?;
     }

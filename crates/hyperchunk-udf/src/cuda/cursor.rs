@@ -143,7 +143,7 @@ impl<'t, 'a> Cursor<'t, 'a> {
                 self.describe_next()
             )
         }
-        if crate::spec::normal_name(&name).is_empty() || name.contains('\0') || name.len() > 4096 {
+        if crate::shape::normal_name(&name).is_empty() || name.contains('\0') || name.len() > 4096 {
             fail!(Syntax, "line {line}: {:?} cannot be the name of a dataset", escape(&name, 80))
         }
         Ok(name)

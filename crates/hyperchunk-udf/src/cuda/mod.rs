@@ -27,8 +27,7 @@ pub use ptx::{Ptx, is_target, stored, target};
 use crate::datatype::{Datatype, declarations};
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::escape::escape;
-use crate::record::Record;
-use crate::spec::normal_name;
+use crate::shape::normal_name;
 use host::{Host, Instance};
 use kernel::{Base, Kernel, Type};
 use std::ops::Range;
@@ -235,34 +234,6 @@ impl Program {
         });
         ranges
     }
-}
-
-/// Checks that a record's source has a plan for its first block, with the types in the record.
-///
-/// # Errors
-/// The errors of [`Program::parse`], [`Program::check`], [`Program::plan`] and [`Program::ptx`].
-pub fn check_record(record: &Record) -> Result<()> {
-    let program = Program::parse(&record.source)?;
-    let Some(compiled) = &record.compiled else { fail!(Invalid, "the record has no compiled form") };
-    program.ptx(&compiled.object)?;
-    // A growing dataset may still be empty.
-    let Ok((offset, shape)) = record.block(&vec![0; record.output.dims.len()]) else { return Ok(()) };
-    let parts: Vec<_> = record.parts(&offset, &shape).collect();
-    let inputs = 1..=record.inputs.len();
-    let datasets: Vec<_> = record
-        .slots()
-        .zip(&parts)
-        .enumerate()
-        .map(|(n, (slot, (start, dims)))| Dataset {
-            name: &slot.name,
-            datatype: &slot.datatype,
-            dims,
-            start,
-            output: !inputs.contains(&n),
-        })
-        .collect();
-    program.check(&datasets)?;
-    program.plan(&datasets).map(drop)
 }
 
 /// Returns the dataset called `name`, and its number.

@@ -65,7 +65,7 @@ impl Datatype {
             }
             Datatype::Array(base, dims) => {
                 base.write(out);
-                write!(out, "[{}]", crate::spec::resolution(dims))
+                write!(out, "[{}]", crate::shape::resolution(dims))
             }
         };
     }
@@ -128,7 +128,7 @@ impl Parser<'_> {
         let mut datatype = if self.take("{") { self.compound(depth)? } else { self.simple()? };
         let mut arrays = Vec::new();
         while self.take("[") {
-            let dims = crate::spec::dimensions(self.until(|c| c == ']'))?;
+            let dims = crate::shape::dimensions(self.until(|c| c == ']'))?;
             self.expect("]", "after an array's dimensions")?;
             arrays.push(dims);
             if arrays.len() > MAX_DEPTH {

@@ -1,10 +1,10 @@
 //! Compilation of C, C++ and CUDA sources: always in the sandbox, never in this process.
 
 use super::function_output::OutputPipe;
-use super::job::cache;
 use super::locate::Programs;
 use super::process::{self, Exit};
 use crate::backend::Backend;
+use crate::cache::cache;
 use crate::cpp::wasm::{Language, MODULE};
 use crate::cpp::{
     NARROW, OBJECT, PLAINLY, SOURCE, TARGET, assemble, has_wide_vectors, may_be_wide, rejects_ahead,

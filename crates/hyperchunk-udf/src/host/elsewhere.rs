@@ -6,8 +6,9 @@ mod active;
 mod job;
 pub mod vlen_strings;
 
+pub use crate::cache::cache;
 pub use active::{ActiveEvaluation, in_time};
-pub use job::{FileHandle, Job, JobSlot, Reader, SessionKey, Source, Strings, cache, handle};
+pub use job::{FileHandle, Job, JobSlot, Reader, SessionKey, Source, Strings, handle};
 
 use crate::backend::Backend;
 use crate::cpp::wasm::Language;

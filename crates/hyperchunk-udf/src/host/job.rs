@@ -8,7 +8,7 @@ use crate::profile::Profile;
 use crate::record::{Block, Needs, Slot};
 use crate::stored::DecodeSupport;
 use crate::stub::RecordDigest;
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::sync::Arc;
 
 /// Open file that a worker may read.
 #[cfg(unix)]
@@ -45,16 +45,6 @@ pub struct SessionKey {
     pub file_path: String,
     /// Datasets with the location of their data.
     pub slots: Vec<JobSlot>,
-}
-
-/// Locks a cache, or returns `None` while another thread holds it. Never blocks: after a fork, the thread
-/// that holds the lock may no longer exist, and the wait would never end.
-pub fn cache<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-    match mutex.try_lock() {
-        Ok(guard) => Some(guard),
-        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-        Err(TryLockError::WouldBlock) => None,
-    }
 }
 
 /// Input with variable-length strings, as read.

@@ -5,7 +5,8 @@
 //! process (SIGBUS).
 
 use super::idle;
-use super::job::{SessionKey, Source, cache};
+use super::job::{SessionKey, Source};
+use crate::cache::cache;
 use crate::memory::{Map, reports_residency};
 use crate::protocol::IDLE_TIMEOUT;
 use crate::record::{Slot, byte_size};

@@ -1,8 +1,9 @@
 //! Pool of warm sessions, so that reading a slice does not start a process.
 
 use super::idle;
-use super::job::{SessionKey, cache};
+use super::job::SessionKey;
 use super::session::Session;
+use crate::cache::cache;
 use crate::protocol::IDLE_TIMEOUT;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

@@ -1,8 +1,8 @@
 //! One worker that has loaded one function: its shared memory, its calls and its end.
 
+use super::broker::Broker;
 use super::code::{self, Code, MAX_CODE_BYTES};
 use super::function_output::{self, OutputPipe};
-use super::interrupt;
 use super::job::{Job, JobSlot, Source};
 use super::layout::{Region, lay_out, set_up};
 use super::locate::Programs;
@@ -13,8 +13,8 @@ use super::{cpu_affinity, exit_status, zygote};
 use crate::backend::Backend;
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::escape::escape;
+use crate::interrupt;
 use crate::memory::{self, Shared};
-use crate::network::Broker;
 use crate::profile::{Grants, Profile};
 use crate::protocol::{
     self, Doorbell, LACKS_MODULES_EXIT, MAX_MESSAGE_BYTES, Reply, Request, STATUS_BYTES, SlotLocation, Task,

@@ -2,10 +2,10 @@
 
 use super::function_output::OutputPipe;
 use super::idle;
-use super::job::cache;
 use super::locate::Programs;
 use super::modules::Modules;
 use super::process::{self, Exit, Process};
+use crate::cache::cache;
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::escape::escape;
 use crate::protocol::IDLE_TIMEOUT;

@@ -9,15 +9,10 @@
 //!
 //! **Invariant:** the checked address is the connected one: a name is resolved only once.
 
-#[cfg(target_os = "linux")]
-mod broker;
-mod endpoint;
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
 mod tests;
 
-#[cfg(target_os = "linux")]
-pub(crate) use broker::Broker;
-pub use endpoint::Endpoint;
+pub use crate::endpoint::Endpoint;
 
 /// Maximum number of connections that one evaluation may request.
 pub const MAX_CONNECTIONS: u32 = 16;

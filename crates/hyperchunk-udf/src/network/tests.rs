@@ -59,26 +59,3 @@ fn endpoints() {
         assert!(Endpoint::parse(bad).is_err(), "{bad}");
     }
 }
-
-#[test]
-fn what_is_not_granted_is_refused_and_too_much_ends_it() {
-    let granted = [Endpoint::parse("example.org:443").unwrap()];
-    // There is no such program: refused requests start none.
-    let mut broker = Broker::new("/nonexistent".into(), &granted, "lab");
-    let second = std::time::Duration::from_secs(1);
-    for asked in ["example.org:80", "example.com:443", "sub.example.org:443", "127.0.0.1:443", "junk\0", ""] {
-        let error = broker.connect(asked, second).unwrap().unwrap_err();
-        assert!(
-            error.message().contains("does not grant") || error.message().contains("no endpoint"),
-            "{error}"
-        );
-    }
-    for _ in 6..MAX_CONNECTIONS {
-        assert!(broker.connect("example.com:443", second).unwrap().is_err());
-    }
-    assert!(broker.connect("example.com:443", second).is_err());
-    broker.next_evaluation();
-    assert!(
-        broker.connect("EXAMPLE.org:443", second).unwrap().unwrap_err().message().contains("nonexistent")
-    );
-}

@@ -2,8 +2,8 @@
 
 use super::{Grants, InputFiles, Limits, Profile, wrong};
 use crate::backend::Backend;
+use crate::endpoint::Endpoint;
 use crate::error::{Result, fail};
-use crate::network::Endpoint;
 use hyperchunk_sandbox::Layers;
 use serde::Deserialize;
 

@@ -3,11 +3,11 @@
 //! Paths become Landlock rules, which apply to everything below them, without exceptions. A folder is
 //! therefore never granted if it contains a path that no function may access.
 
+use crate::endpoint::Endpoint;
 #[cfg(target_os = "linux")]
 use crate::error::{Error, ErrorKind};
 use crate::error::{Result, fail};
 use crate::escape::escape;
-use crate::network::Endpoint;
 use crate::{host, keys};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
@@ -74,7 +74,7 @@ impl Grants {
         }
         let mut never: Vec<PathBuf> = SYSTEM.iter().map(PathBuf::from).collect();
         never.extend(keys::config_dir());
-        never.extend(crate::audit::state_dir());
+        never.extend(keys::state_dir());
         // The contents of these folders are trusted: results of other functions, and machine code.
         never.extend(host::cache_folders());
         if write {

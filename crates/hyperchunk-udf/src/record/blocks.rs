@@ -255,8 +255,8 @@ impl Record {
         // Some writers of attributes store a scalar as an array of one element.
         let alike = || {
             self.attributes.contains_key(&input.name)
-                && crate::spec::is_single(dims)
-                && crate::spec::is_single(&input.dims)
+                && crate::shape::is_single(dims)
+                && crate::shape::is_single(&input.dims)
         };
         *dims == *input.dims || alike() || grown()
     }

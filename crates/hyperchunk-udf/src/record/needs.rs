@@ -1,7 +1,6 @@
 //! Declared requirements of a function in addition to its inputs: a seed, the clock.
 
 use crate::error::{Error, ErrorKind, Result, fail};
-use crate::profile::Profile;
 use sha2::{Digest as _, Sha256};
 
 /// Prefix of the hash of seeds.
@@ -39,24 +38,6 @@ impl Needs {
         match self.seed {
             Some(seed) if seed > MAX_SEED => fail!(Invalid, "the seed {seed} is larger than {MAX_SEED}"),
             _ => Ok(()),
-        }
-    }
-
-    /// Returns the reason why the function does not get the clock, if it does not.
-    pub fn no_clock(&self, profile: &Profile) -> Option<String> {
-        let name = &profile.name;
-        match (self.clock, profile.grants.clock) {
-            (true, true) => None,
-            (false, _) => Some(
-                "the record does not say that this function reads the clock, so it has none; attach it again".into(),
-            ),
-            (true, false) if name == "untrusted" => Some(
-                "profile untrusted, which strangers have, does not grant the clock; put the key into a profile that does (docs: Security)".into(),
-            ),
-            (true, false) => Some(format!(
-                "profile {name} does not grant the clock; write syscalls = [\"clock\"] below [grant] in its profile.toml ({})",
-                Profile::path(name).map_or_else(|_| "docs: Security".into(), |path| path.display().to_string())
-            )),
         }
     }
 }

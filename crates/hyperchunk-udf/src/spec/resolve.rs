@@ -1,6 +1,6 @@
 //! Resolution of a function's datasets to inputs and outputs.
 
-use super::{GRAMMAR, OutputSpec, check_extent, check_output, normal_name, resolution};
+use super::{GRAMMAR, OutputSpec, check_extent, check_output, is_single, normal_name, resolution};
 use crate::datatype::Datatype;
 use crate::error::{Result, fail};
 use crate::escape::escape;
@@ -217,11 +217,6 @@ pub fn resolve_expression(
     check_extent(&dims, &datatype).map_err(|e| e.about(&spec.name))?;
     let outputs = vec![OutputInfo { name: spec.name.clone(), dims, datatype }];
     Ok(FunctionDatasets { inputs, outputs })
-}
-
-/// Returns whether a dataset of these dimensions has one element.
-pub fn is_single(dims: &[u64]) -> bool {
-    dims.iter().all(|&d| d == 1)
 }
 
 /// Returns the described names.

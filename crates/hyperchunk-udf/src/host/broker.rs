@@ -1,9 +1,10 @@
 //! Reader's side: checks a function's request and starts a connector.
 
-use super::{Endpoint, MAX_CONNECTIONS};
+use super::process;
+use crate::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::escape::escape;
-use crate::host::process;
+use crate::network::MAX_CONNECTIONS;
 use crate::protocol::{MAX_MESSAGE_BYTES, MAX_TEXT_BYTES};
 use crate::socket;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -92,3 +93,33 @@ fn receive(socket: &OwnedFd, limit: Duration, endpoint: &Endpoint) -> Result<Own
 }
 
 const _: () = assert!(Endpoint::MAX_TEXT < MAX_MESSAGE_BYTES);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_granted_is_refused_and_too_much_ends_it() {
+        let granted = [Endpoint::parse("example.org:443").unwrap()];
+        // There is no such program: refused requests start none.
+        let mut broker = Broker::new("/nonexistent".into(), &granted, "lab");
+        let second = Duration::from_secs(1);
+        for asked in
+            ["example.org:80", "example.com:443", "sub.example.org:443", "127.0.0.1:443", "junk\0", ""]
+        {
+            let error = broker.connect(asked, second).unwrap().unwrap_err();
+            assert!(
+                error.message().contains("does not grant") || error.message().contains("no endpoint"),
+                "{error}"
+            );
+        }
+        for _ in 6..MAX_CONNECTIONS {
+            assert!(broker.connect("example.com:443", second).unwrap().is_err());
+        }
+        assert!(broker.connect("example.com:443", second).is_err());
+        broker.next_evaluation();
+        assert!(
+            broker.connect("EXAMPLE.org:443", second).unwrap().unwrap_err().message().contains("nonexistent")
+        );
+    }
+}

@@ -1,6 +1,7 @@
 //! Interrupts: detects that the caller cancels its wait, for example with Ctrl-C.
 
-use super::sigint;
+mod sigint;
+
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
