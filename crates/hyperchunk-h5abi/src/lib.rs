@@ -4,6 +4,7 @@
 //!
 //! **Invariant:** no `H5*` symbol is undefined in anything we ship, and no panic crosses into C.
 
+mod chunk_buffer;
 mod datatypes;
 mod errors;
 pub mod filter;

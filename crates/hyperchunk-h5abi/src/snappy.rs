@@ -1,7 +1,8 @@
 //! The HDF5 filter 32003, Snappy, for programs that read and write with libhdf5.
 
+use crate::chunk_buffer::ChunkBuffer;
 use crate::errors::Area;
-use crate::filter::{ChunkBuffer, FilterArguments, FilterClass, REVERSE, filter_entry, keep_loaded};
+use crate::filter::{FilterArguments, FilterClass, REVERSE, filter_entry, keep_loaded};
 use crate::guard::guard_in;
 use crate::library::Library;
 use crate::{Error, ErrorKind, Result};

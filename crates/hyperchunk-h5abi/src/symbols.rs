@@ -26,6 +26,9 @@ pub(crate) struct ErrorRow {
     pub(crate) description: *const c_char,
 }
 
+/// Filter flag: the filter may be skipped if it fails (`H5Z_FLAG_OPTIONAL`).
+pub(crate) const OPTIONAL: c_uint = 1;
+
 /// Declares a table of functions. Each entry has the field's name, its symbols in libhdf5 from the oldest on,
 /// and its signature.
 macro_rules! functions {

@@ -1,6 +1,7 @@
 //! Computation of one chunk.
 
-use crate::plan::{self, Plan, name_input};
+use crate::inputs::name_input;
+use crate::plan::{self, Plan};
 use crate::{expression, inputs, stored, vlen_strings};
 use hyperchunk::live::spent;
 use hyperchunk::{Dataset, File};
@@ -119,9 +120,4 @@ impl Reader for Inputs<'_> {
         let texts = vlen_strings::read(self.file, self.plan, slot, part, left);
         Ok(Box::new(texts.map_err(|error| name_input(&error, slot))?))
     }
-}
-
-/// Creates the error for failed memory allocation.
-pub(crate) fn no_room(bytes: u64) -> Error {
-    Error::new(ErrorKind::Limit, format!("no memory for {bytes} bytes"))
 }

@@ -1,7 +1,8 @@
 //! Expressions: computed in this process, without a worker.
 
 use crate::attributes;
-use crate::plan::{self, Plan, name_input};
+use crate::inputs::{name_input, no_room};
+use crate::plan::{self, Plan};
 use crate::to_udf_error;
 use hyperchunk::model::{Class, Datatype};
 use hyperchunk::{Dataset, File};
@@ -181,7 +182,7 @@ fn read(
 fn resize(buffer: &mut Vec<u8>, bytes: u64) -> Result<()> {
     let wanted = usize::try_from(bytes).unwrap_or(usize::MAX);
     if buffer.try_reserve_exact(wanted.saturating_sub(buffer.len())).is_err() {
-        return Err(crate::evaluate::no_room(bytes));
+        return Err(no_room(bytes));
     }
     buffer.resize(wanted, 0);
     Ok(())

@@ -338,3 +338,13 @@ pub(crate) fn read_block(
         || dataset.store().is_some();
     if computed { on_this_thread(read) } else { read() }.map_err(|error| to_udf_error(&error))
 }
+
+/// Adds the name of the input to an error.
+pub(crate) fn name_input(error: &Error, input: &Slot) -> Error {
+    Error::new(error.kind(), format!("input {:?}: {error}", escape(&input.name, 80)))
+}
+
+/// Creates the error for failed memory allocation.
+pub(crate) fn no_room(bytes: u64) -> Error {
+    Error::new(ErrorKind::Limit, format!("no memory for {bytes} bytes"))
+}

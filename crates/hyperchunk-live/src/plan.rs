@@ -1,5 +1,6 @@
 //! Plans for computing the chunks of a live dataset in an open file: checked once, used for each chunk.
 
+use crate::inputs::name_input;
 use crate::to_udf_error;
 use crate::{expression, inputs, sources, stored};
 use hyperchunk::model::{Class, Dataspace};
@@ -332,11 +333,6 @@ pub(crate) fn record_from_legacy(
     let record =
         legacy.record(dataset.dims().to_vec(), datatype, slots(&legacy.inputs)?, slots(&legacy.scratch)?)?;
     Ok((record, legacy.fingerprint()))
-}
-
-/// Adds the name of the input to an error.
-pub(crate) fn name_input(error: &Error, input: &Slot) -> Error {
-    Error::new(error.kind(), format!("input {:?}: {error}", escape(&input.name, 80)))
 }
 
 /// Returns the bytes of the record and their place: the first chunk after its stub, or an attribute.

@@ -169,7 +169,7 @@ fn float<T: Copy>(
 /// Compares a floating-point number, which is not NaN, exactly with an integer.
 #[expect(clippy::cast_possible_truncation, reason = "within what the type has")]
 #[expect(clippy::float_cmp, reason = "whether there is a fraction")]
-pub(super) fn compare_real_to_integer(real: f64, whole: i128) -> Ordering {
+pub(crate) fn compare_real_to_integer(real: f64, whole: i128) -> Ordering {
     /// 2^127.
     const END: f64 = 170_141_183_460_469_231_731_687_303_715_884_105_728.0;
     if real >= END {

@@ -4,17 +4,16 @@
 //! of no 32-bit float. [`Nan`] selects how NaN compares. Nothing is true for nulls, as in SQL.
 //!
 //! [`bound`] converts a comparison to the column's own type, and [`kernel`] evaluates it. [`plan`] evaluates
-//! predicates over columns without nulls, block by block, and [`evaluate`] all others. [`zones`] excludes
-//! rows for which a predicate cannot be true, by statistics. Some filters of pyarrow are converted to
-//! predicates: [`expression`].
+//! predicates over columns without nulls, block by block, and [`evaluate`] all others. Some filters of
+//! pyarrow are converted to predicates: [`expression`].
 
 mod bound;
 mod evaluate;
 mod expression;
 mod kernel;
 mod plan;
-mod zones;
 
+pub(crate) use bound::compare_real_to_integer;
 pub(crate) use plan::{BLOCK_ROWS, BoundPlan, Plan};
 
 use hyperchunk::{Error, ErrorKind, Result};
@@ -103,7 +102,7 @@ impl Comparison {
     }
 
     /// Returns whether it holds for values in this order; `None` for values without an order (NaN).
-    fn holds(self, order: Option<Ordering>) -> bool {
+    pub(crate) fn holds(self, order: Option<Ordering>) -> bool {
         match self {
             Self::Equal => order == Some(Ordering::Equal),
             Self::NotEqual => order != Some(Ordering::Equal),

@@ -16,19 +16,11 @@ mod manifest;
 mod sink;
 mod source;
 
-use crate::{Error, Result};
 pub use dataset::DatasetTable;
 pub use export::{Export, ExportOptions, ExportSummary};
 pub use import::{ImportOptions, ImportSummary, import};
 pub use sink::Format;
 pub use source::TableFile;
-
-/// Runs a function that reads untrusted bytes. Libraries that it calls are known to panic instead of
-/// returning an error; a panic becomes an error here.
-pub(crate) fn guarded<T>(read: impl FnOnce() -> Result<T>) -> Result<T> {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(read))
-        .unwrap_or_else(|_| Err(Error::corrupt("the file is damaged: its reader gave up")))
-}
 
 #[cfg(test)]
 mod tests;

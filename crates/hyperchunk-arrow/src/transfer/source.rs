@@ -1,8 +1,8 @@
 //! Reading Arrow files in batches. They are untrusted: sizes are checked against the file before anything is
 //! read.
 
-use super::guarded;
 use super::sink::io;
+use crate::values::guarded;
 use crate::{Error, ErrorKind, Result};
 use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;

@@ -68,7 +68,7 @@ pub(crate) fn stream(batch: &RecordBatch) -> Result<Vec<u8>, arrow_schema::Arrow
 
 /// Decodes the only batch of an IPC stream.
 pub(crate) fn one_batch(bytes: Vec<u8>) -> Result<RecordBatch> {
-    crate::transfer::guarded(|| {
+    super::guarded(|| {
         let mut decoder = StreamDecoder::new();
         let mut buffer = Buffer::from_vec(bytes);
         while !buffer.is_empty() {

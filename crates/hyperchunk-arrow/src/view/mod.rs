@@ -8,6 +8,7 @@
 mod background;
 mod batches;
 mod buffer_pool;
+mod candidate_rows;
 mod compress;
 mod contiguous;
 mod conversion_options;

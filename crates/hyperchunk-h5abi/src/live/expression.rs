@@ -2,7 +2,7 @@
 
 use super::evaluate::read_input;
 use super::plan::{Plan, on_disk};
-use crate::filter::ChunkBuffer;
+use crate::chunk_buffer::ChunkBuffer;
 use crate::library::Library;
 use crate::symbols::Hid;
 use crate::{Result, fail};

@@ -8,10 +8,9 @@
 use super::plan::{Plan, check_shape};
 use super::record::{self, VerifiedRecord};
 use crate::errors::ErrorStackGuard;
-use crate::filter::OPTIONAL;
 use crate::handles::Handle;
 use crate::library::Library;
-use crate::symbols::{ACC_RDWR, ALL_FILES, Hid, OBJ_DATASET};
+use crate::symbols::{ACC_RDWR, ALL_FILES, Hid, OBJ_DATASET, OPTIONAL};
 use crate::{Error, Result, fail};
 use hyperchunk_udf::audit;
 use hyperchunk_udf::host::cache;

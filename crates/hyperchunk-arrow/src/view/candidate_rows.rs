@@ -1,9 +1,8 @@
 //! Zone pruning: finds rows that cannot match, by the statistics that a store's writers or
 //! `hyperchunk analyze` recorded. These rows are not read.
 
-use super::bound::compare_real_to_integer;
-use super::{Comparison, Literal, Nan, Predicate};
-use crate::view::{Table, Zones};
+use super::{Table, Zones};
+use crate::predicate::{Comparison, Literal, Nan, Predicate, compare_real_to_integer};
 use hyperchunk::Result;
 use hyperchunk_store::Extreme;
 use hyperchunk_store::query::Bounds;
