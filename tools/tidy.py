@@ -1,4 +1,5 @@
-"""Checks that no linter has: the crate graph, file lengths, module docs, and paths of a developer's machine.
+"""Checks that no linter has: the crate graph, the layers of modules, file lengths, module docs, and paths of a
+developer's machine.
 
 Prints one line for each finding, then fails if there was an error."""
 
@@ -8,6 +9,8 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+
+from layers import module_layers
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -135,7 +138,7 @@ def check_file(path: Path) -> tuple[list[str], list[str]]:
 
 def main() -> None:
     """Runs every check."""
-    errors = crate_graph()
+    errors = crate_graph() + module_layers(ROOT)
     warnings: list[str] = []
     for path in tracked():
         if path.suffix in TEXT and path.name != "Cargo.lock":
