@@ -126,7 +126,7 @@ pub struct ReadRequest {
 }
 
 /// Elements that the program chose, and the form in which it wants them.
-struct Choice {
+struct ReadSelection {
     selection: Selection,
     conversion: Option<Conversion>,
     /// Size of an element in the buffer.
@@ -135,7 +135,7 @@ struct Choice {
     bytes: usize,
 }
 
-impl Choice {
+impl ReadSelection {
     /// # Safety
     /// `start`, `count` and `stride` are NULL or have a value for each dimension.
     unsafe fn new(
@@ -350,13 +350,13 @@ pub unsafe extern "C" fn hc_read(
         let object = Handle::to_read(dset)?;
         let dataset = object.dataset()?;
         // SAFETY: the program's promise.
-        let choice = unsafe { Choice::new(dataset, number, (start, count, stride)) };
-        let choice = choice.map_err(|error| dataset.name(error))?;
+        let wanted = unsafe { ReadSelection::new(dataset, number, (start, count, stride)) };
+        let wanted = wanted.map_err(|error| dataset.name(error))?;
         // SAFETY: the program's promise.
-        let out = unsafe { foreign::room(buf, choice.bytes, "buf") }?;
-        match &choice.conversion {
-            Some(conversion) => dataset.read_converted(&choice.selection, conversion, choice.element, out)?,
-            None => dataset.read(&choice.selection, out)?,
+        let out = unsafe { foreign::room(buf, wanted.bytes, "buf") }?;
+        match &wanted.conversion {
+            Some(conversion) => dataset.read_converted(&wanted.selection, conversion, wanted.element, out)?,
+            None => dataset.read(&wanted.selection, out)?,
         }
         Ok(0)
     })
@@ -373,20 +373,20 @@ pub unsafe extern "C" fn hc_read_many(number: usize, requests: *const ReadReques
         let requests = unsafe { foreign::required_array(requests, number, "requests") }?;
         let objects =
             requests.iter().map(|request| Handle::to_read(request.dset)).collect::<Result<Vec<_>>>()?;
-        let mut choices = Vec::with_capacity(number);
+        let mut selections = Vec::with_capacity(number);
         for (request, object) in requests.iter().zip(&objects) {
             let dataset = object.dataset()?;
             let places = (request.start, request.count, request.stride);
             // SAFETY: the program's promise.
-            let choice = unsafe { Choice::new(dataset, request.r#type, places) };
-            choices.push((dataset, choice.map_err(|error| dataset.name(error))?));
+            let wanted = unsafe { ReadSelection::new(dataset, request.r#type, places) };
+            selections.push((dataset, wanted.map_err(|error| dataset.name(error))?));
         }
         let mut reads = Vec::with_capacity(number);
-        for (request, (dataset, choice)) in requests.iter().zip(&choices) {
+        for (request, (dataset, wanted)) in requests.iter().zip(&selections) {
             // SAFETY: the program's promise: the buffers do not overlap.
-            let out = unsafe { foreign::room(request.buf, choice.bytes, "buf") }?;
-            let conversion = choice.conversion.as_ref().map(|conversion| (conversion, choice.element));
-            reads.push(Read { dataset, choice: &choice.selection, conversion, out });
+            let out = unsafe { foreign::room(request.buf, wanted.bytes, "buf") }?;
+            let conversion = wanted.conversion.as_ref().map(|conversion| (conversion, wanted.element));
+            reads.push(Read { dataset, choice: &wanted.selection, conversion, out });
         }
         read_many(reads).map(|()| 0)
     })
@@ -408,14 +408,14 @@ pub unsafe extern "C" fn hc_read_strings(
         let object = Handle::to_read(dset)?;
         let dataset = object.dataset()?;
         // SAFETY: the program's promise.
-        let choice = unsafe { Choice::new(dataset, types::STORED, (start, count, stride)) };
-        let choice = choice.map_err(|error| dataset.name(error))?;
+        let wanted = unsafe { ReadSelection::new(dataset, types::STORED, (start, count, stride)) };
+        let wanted = wanted.map_err(|error| dataset.name(error))?;
         let mut elements = Vec::new();
         elements
-            .try_reserve_exact(choice.bytes)
+            .try_reserve_exact(wanted.bytes)
             .map_err(|_| Error::limit("the elements are larger than memory"))?;
-        elements.resize(choice.bytes, 0);
-        dataset.read(&choice.selection, &mut elements)?;
+        elements.resize(wanted.bytes, 0);
+        dataset.read(&wanted.selection, &mut elements)?;
         let file = object.object().file();
         let found = strings(file, dataset.datatype(), &elements).map_err(|error| dataset.name(error))?;
         // SAFETY: the program's promise.

@@ -5,7 +5,7 @@
 //! Elements are composed and compressed only where pieces overlap or do not fill a chunk.
 
 use super::blocks::{Blocks, Content, Scratch};
-use crate::commit::external_links::{Tile, tiles};
+use crate::commit::external_links::{LinkedSegment, linked_segments};
 use crate::commit::merged_file::Merge;
 use crate::format::fragment_offset::{inside, is_in};
 use crate::format::manifest::StoredDataset;
@@ -214,34 +214,34 @@ fn fill(
     if let Some(chunk) = dataset.chunk() {
         return chunks(logs, stored, dataset, chunk, threads, packed);
     }
-    let Ok(tiles) = tiles(stored)? else { return slabs(logs, stored, dataset, threads, packed) };
-    let key = |tile: &Tile| (tile.log, is_in(tile.offset));
+    let Ok(segments) = linked_segments(stored)? else { return slabs(logs, stored, dataset, threads, packed) };
+    let key = |segment: &LinkedSegment| (segment.log, is_in(segment.offset));
     // Process as many parts at a time as files may be open.
-    let mut waiting = tiles.0.iter().peekable();
+    let mut waiting = segments.0.iter().peekable();
     while waiting.peek().is_some() {
         let mut files: HashMap<(u32, bool), OpenLog> = HashMap::new();
         let mut some = Vec::new();
-        while let Some((at, tile)) =
-            waiting.next_if(|(_, tile)| files.contains_key(&key(tile)) || files.len() < MAX_OPEN_FILES)
+        while let Some((at, segment)) =
+            waiting.next_if(|(_, segment)| files.contains_key(&key(segment)) || files.len() < MAX_OPEN_FILES)
         {
-            if let Entry::Vacant(entry) = files.entry(key(tile)) {
-                let log = logs.get(tile.log)?;
-                let rows = is_in(tile.offset).then(|| log.fragment(&stored.definition)).transpose()?;
+            if let Entry::Vacant(entry) = files.entry(key(segment)) {
+                let log = logs.get(segment.log)?;
+                let rows = is_in(segment.offset).then(|| log.fragment(&stored.definition)).transpose()?;
                 entry.insert((log, rows));
             }
-            some.push((*at, tile));
+            some.push((*at, segment));
         }
         let mut parts: Vec<FilePart<'_>> = Vec::with_capacity(some.len());
-        for (at, tile) in some {
-            let Some((log, rows)) = files.get(&key(tile)) else { continue };
+        for (at, segment) in some {
+            let Some((log, rows)) = files.get(&key(segment)) else { continue };
             let (source, from) = match rows {
-                Some(rows) => (rows, inside(tile.offset)),
-                None => (log.source()?, tile.offset),
+                Some(rows) => (rows, inside(segment.offset)),
+                None => (log.source()?, segment.offset),
             };
             let file =
                 source.file().ok_or_else(|| Error::invalid("a log that is no file of this machine"))?;
-            parts.push(FilePart { at, file, from, length: tile.end - at });
-            packed.copied += tile.end - at;
+            parts.push(FilePart { at, file, from, length: segment.end - at });
+            packed.copied += segment.end - at;
         }
         // A file is written by one thread at a time; more threads would only wait for each other.
         dataset.copy_parts(&parts, 1)?;

@@ -7,7 +7,7 @@
 use super::ipc;
 use super::ipc::{Block, Field, Footer, MAGIC};
 use super::{table_file_name, table_name};
-use crate::commit::external_links::{Tiles, tiles};
+use crate::commit::external_links::{LinkedSegments, linked_segments};
 use crate::format::fragment_offset::{FRAGMENT_FLAG, inside, is_in};
 use crate::format::manifest::{Manifest, StoredDataset};
 use crate::{WriterId, store_folder};
@@ -65,7 +65,7 @@ pub struct FragmentBatch {
 /// A column of the epoch.
 struct Column {
     name: String,
-    tiles: Tiles,
+    segments: LinkedSegments,
     /// Size of a row in bytes.
     row: u64,
 }
@@ -102,7 +102,7 @@ fn open_fragments(path: &Path, table: &str, manifest: &Manifest) -> Result<Fragm
     }
     let mut files: BTreeMap<u64, Fragment> = BTreeMap::new();
     let mut logs: Vec<u32> =
-        columns.iter().flat_map(|column| column.tiles.0.values().map(|tile| tile.log)).collect();
+        columns.iter().flat_map(|column| column.segments.0.values().map(|segment| segment.log)).collect();
     logs.sort_unstable();
     logs.dedup();
     let mut seen = 0_u64;
@@ -180,14 +180,14 @@ fn column(stored: &StoredDataset, rows: u64) -> Result<Column> {
     let inner = stored.extent.iter().skip(1);
     let row = inner.fold(stored.definition.element_size(), |size, dim| size.saturating_mul(*dim));
     if rows == 0 {
-        return Ok(Column { name, tiles: Tiles::default(), row });
+        return Ok(Column { name, segments: LinkedSegments::default(), row });
     }
-    let tiles = match tiles(stored)? {
-        Ok(tiles) => tiles,
+    let segments = match linked_segments(stored)? {
+        Ok(segments) => segments,
         Err(why) => return Err(refuse(format!("{name}: {why}"))),
     };
     let mut at = 0;
-    for (start, tile) in &tiles.0 {
+    for (start, segment) in &segments.0 {
         if *start != at {
             return Err(refuse(format!(
                 "rows {}..{} of {name} were never written",
@@ -195,16 +195,16 @@ fn column(stored: &StoredDataset, rows: u64) -> Result<Column> {
                 start / row.max(1)
             )));
         }
-        if !is_in(tile.offset) {
-            let range = format!("{}..{}", start / row.max(1), tile.end.div_ceil(row.max(1)));
+        if !is_in(segment.offset) {
+            let range = format!("{}..{}", start / row.max(1), segment.end.div_ceil(row.max(1)));
             return Err(refuse(format!("rows {range} of {name} lie in a log")));
         }
-        at = tile.end;
+        at = segment.end;
     }
     if at != rows.saturating_mul(row) {
         return Err(refuse(format!("rows {}..{rows} of {name} were never written", at / row.max(1))));
     }
-    Ok(Column { name, tiles, row })
+    Ok(Column { name, segments, row })
 }
 
 /// Returns the batches of a file; all of them must be visible and unchanged in the epoch.
@@ -234,9 +234,9 @@ fn fragment(path: &Path, table: &str, writer: WriterId, log: u32, columns: &[Col
     }
     // Locations in the file of the rows of the first column, in order.
     let first = columns.first().ok_or_else(|| Error::invalid("a table without columns"))?;
-    let known = first.tiles.0.iter().filter(|(_, tile)| tile.log == log);
+    let known = first.segments.0.iter().filter(|(_, segment)| segment.log == log);
     let mut known: Vec<(u64, u64, u64)> =
-        known.map(|(start, tile)| (inside(tile.offset), *start, tile.end - start)).collect();
+        known.map(|(start, segment)| (inside(segment.offset), *start, segment.end - start)).collect();
     known.sort_unstable();
     let mut batches = Vec::with_capacity(footer.blocks.len());
     for block in footer.blocks {
@@ -251,18 +251,18 @@ fn fragment(path: &Path, table: &str, writer: WriterId, log: u32, columns: &[Col
         };
         let row = places.first().and_then(|place| {
             let at = at(*place)?;
-            let tile = known.partition_point(|(offset, ..)| *offset <= at).checked_sub(1)?;
-            let (offset, start, length) = known.get(tile)?;
+            let segment = known.partition_point(|(offset, ..)| *offset <= at).checked_sub(1)?;
+            let (offset, start, length) = known.get(segment)?;
             (at - offset < *length).then(|| (start + (at - offset)) / first.row.max(1))
         });
         let same = |(column, place): (&Column, &usize)| {
             let (row, at) = (row?, at(*place)?);
             let (start, length) = (row.checked_mul(column.row)?, rows.checked_mul(column.row)?);
-            let (from, tile) = column.tiles.0.range(..=start).next_back()?;
-            let is = tile.log == log
-                && inside(tile.offset) + (start - from) == at
-                && start.checked_add(length)? <= tile.end
-                && tile.offset & FRAGMENT_FLAG != 0;
+            let (from, segment) = column.segments.0.range(..=start).next_back()?;
+            let is = segment.log == log
+                && inside(segment.offset) + (start - from) == at
+                && start.checked_add(length)? <= segment.end
+                && segment.offset & FRAGMENT_FLAG != 0;
             is.then_some(())
         };
         let row = row.filter(|_| columns.iter().zip(&places).all(|pair| same(pair).is_some()));

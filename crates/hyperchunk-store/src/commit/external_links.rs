@@ -86,20 +86,20 @@ pub type Links = Vec<(Vec<u8>, std::result::Result<usize, UnlinkedReason>)>;
 
 /// Segments of logs, by their offset in the dataset in bytes; they do not overlap.
 #[derive(Debug, Default)]
-pub(crate) struct Tiles(pub(crate) BTreeMap<u64, Tile>);
+pub(crate) struct LinkedSegments(pub(crate) BTreeMap<u64, LinkedSegment>);
 
 /// A segment: its end in the dataset, its log, and its offset in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Tile {
+pub(crate) struct LinkedSegment {
     pub(crate) end: u64,
     pub(crate) log: u32,
     pub(crate) offset: u64,
 }
 
-impl Tiles {
+impl LinkedSegments {
     /// Places a segment over the existing ones.
-    fn insert(&mut self, mut start: u64, mut tile: Tile) {
-        if tile.end <= start {
+    fn insert(&mut self, mut start: u64, mut segment: LinkedSegment) {
+        if segment.end <= start {
             return;
         }
         let before = self.0.range_mut(..start).next_back();
@@ -108,33 +108,33 @@ impl Tiles {
         {
             let (first, old) = (*first, *before);
             before.end = start;
-            if old.end > tile.end {
-                let rest = Tile { offset: old.offset + (tile.end - first), ..old };
-                self.0.insert(tile.end, rest);
+            if old.end > segment.end {
+                let rest = LinkedSegment { offset: old.offset + (segment.end - first), ..old };
+                self.0.insert(segment.end, rest);
             }
-            if old.log == tile.log && old.offset + (start - first) == tile.offset {
+            if old.log == segment.log && old.offset + (start - first) == segment.offset {
                 // The new segment continues the previous one.
-                tile.offset = old.offset;
+                segment.offset = old.offset;
                 start = first;
             }
         }
-        let covered: Vec<u64> = self.0.range(start..tile.end).map(|(first, _)| *first).collect();
+        let covered: Vec<u64> = self.0.range(start..segment.end).map(|(first, _)| *first).collect();
         for first in covered {
             if let Some(old) = self.0.remove(&first)
-                && old.end > tile.end
+                && old.end > segment.end
             {
-                let rest = Tile { offset: old.offset + (tile.end - first), ..old };
-                self.0.insert(tile.end, rest);
+                let rest = LinkedSegment { offset: old.offset + (segment.end - first), ..old };
+                self.0.insert(segment.end, rest);
             }
         }
-        if let Some(after) = self.0.get(&tile.end).copied()
-            && after.log == tile.log
-            && tile.offset + (tile.end - start) == after.offset
+        if let Some(after) = self.0.get(&segment.end).copied()
+            && after.log == segment.log
+            && segment.offset + (segment.end - start) == after.offset
         {
-            self.0.remove(&tile.end);
-            tile.end = after.end;
+            self.0.remove(&segment.end);
+            segment.end = after.end;
         }
-        self.0.insert(start, tile);
+        self.0.insert(start, segment);
     }
 }
 
@@ -144,8 +144,8 @@ pub(crate) fn segments(
     name: &dyn Fn(u32, Option<&Definition>) -> Option<Name>,
 ) -> Result<std::result::Result<Vec<ExternalFile>, UnlinkedReason>> {
     let total = dataset_bytes(stored)?;
-    let tiles = match tiles(stored)? {
-        Ok(tiles) => tiles,
+    let segments = match linked_segments(stored)? {
+        Ok(segments) => segments,
         Err(why) => return Ok(Err(why)),
     };
     let mut files = Vec::new();
@@ -156,8 +156,8 @@ pub(crate) fn segments(
         let offset = if is_in(offset) { inside(offset) } else { offset };
         Ok::<_, Error>(ExternalFile { name, offset, size: Some(size) })
     };
-    let end = (total, Tile { end: total, log: 0, offset: 0 });
-    for (start, tile) in tiles.0.into_iter().chain([end]) {
+    let end = (total, LinkedSegment { end: total, log: 0, offset: 0 });
+    for (start, segment) in segments.0.into_iter().chain([end]) {
         if start > at {
             if !fills_with_zeros(stored) {
                 return Ok(Err(UnlinkedReason::FillValue));
@@ -166,10 +166,10 @@ pub(crate) fn segments(
             let log = stored.parts.first().map_or(0, |part| part.log);
             files.push(file(log, ZEROS_OFFSET, start - at)?);
         }
-        if tile.end > start {
-            files.push(file(tile.log, tile.offset, tile.end - start)?);
+        if segment.end > start {
+            files.push(file(segment.log, segment.offset, segment.end - start)?);
         }
-        at = tile.end;
+        at = segment.end;
     }
     Ok(if files.len() < MAX_SEGMENTS { Ok(files) } else { Err(UnlinkedReason::Segments) })
 }
@@ -182,13 +182,15 @@ pub(crate) fn dataset_bytes(stored: &StoredDataset) -> Result<u64> {
 }
 
 /// Returns the segments of logs that a dataset consists of.
-pub(crate) fn tiles(stored: &StoredDataset) -> Result<std::result::Result<Tiles, UnlinkedReason>> {
+pub(crate) fn linked_segments(
+    stored: &StoredDataset,
+) -> Result<std::result::Result<LinkedSegments, UnlinkedReason>> {
     if dataset_bytes(stored)? == 0 {
         return Ok(Err(UnlinkedReason::Empty));
     }
     let size = stored.definition.element_size();
     let all = Slab::new(vec![0; stored.extent.len()], stored.extent.clone());
-    let mut tiles = Tiles::default();
+    let mut segments = LinkedSegments::default();
     for layer in layers(stored) {
         match layer.piece.form {
             PieceForm::Raw => {}
@@ -198,13 +200,14 @@ pub(crate) fn tiles(stored: &StoredDataset) -> Result<std::result::Result<Tiles,
         let log = stored.parts.get(layer.part).map_or(0, |part| part.log);
         for (to, from, length) in rows(&layer.seen, &all, &layer.piece.slab) {
             let (start, from, length) = (to * size, from * size, length * size);
-            tiles.insert(start, Tile { end: start + length, log, offset: layer.piece.offset + from });
-            if tiles.0.len() > MAX_CANDIDATE_SEGMENTS {
+            segments
+                .insert(start, LinkedSegment { end: start + length, log, offset: layer.piece.offset + from });
+            if segments.0.len() > MAX_CANDIDATE_SEGMENTS {
                 return Ok(Err(UnlinkedReason::Segments));
             }
         }
     }
-    Ok(Ok(tiles))
+    Ok(Ok(segments))
 }
 
 /// Returns whether elements that were never written read as zeros.
@@ -382,7 +385,7 @@ mod tests {
 
     #[test]
     fn later_segments_cut_earlier_ones_and_neighbours_are_merged() {
-        let mut tiles = Tiles::default();
+        let mut segments = LinkedSegments::default();
         let mut model: Vec<Option<(u32, u64)>> = vec![None; 200];
         let mut state = 5_u64;
         let mut random = |below: u64| {
@@ -394,24 +397,24 @@ mod tests {
             let log = u32::try_from(random(2)).unwrap();
             // Often adjacent in the log as well.
             let offset = if random(2) == 0 { start } else { random(1000) };
-            tiles.insert(start, Tile { end: start + length, log, offset });
+            segments.insert(start, LinkedSegment { end: start + length, log, offset });
             for at in 0..length {
                 model[usize::try_from(start + at).unwrap()] = Some((log, offset + at));
             }
             let mut found = vec![None; 200];
-            let mut last: Option<(u64, Tile)> = None;
-            for (start, tile) in &tiles.0 {
+            let mut last: Option<(u64, LinkedSegment)> = None;
+            for (start, segment) in &segments.0 {
                 if let Some((first, last)) = last {
                     assert!(last.end <= *start, "round {round}");
                     let goes_on = last.end == *start
-                        && last.log == tile.log
-                        && last.offset + (start - first) == tile.offset;
+                        && last.log == segment.log
+                        && last.offset + (start - first) == segment.offset;
                     assert!(!goes_on, "round {round}: neighbours");
                 }
-                for at in *start..tile.end {
-                    found[usize::try_from(at).unwrap()] = Some((tile.log, tile.offset + (at - start)));
+                for at in *start..segment.end {
+                    found[usize::try_from(at).unwrap()] = Some((segment.log, segment.offset + (at - start)));
                 }
-                last = Some((*start, *tile));
+                last = Some((*start, *segment));
             }
             assert_eq!(found, model, "round {round}");
         }
