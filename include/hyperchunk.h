@@ -2,7 +2,9 @@
  *
  * Numbers of objects are those of one process. All functions may be called from many threads at once, also for one dataset;
  * hc_close of a number must come after all else with it. What returns a number or a status returns -1 if it failed: then
- * hc_error says why. Dual licensed under MIT or Apache-2.0. */
+ * hc_error says why. Dual licensed under MIT or Apache-2.0.
+ *
+ * Written by hand, because it is the reference of the interface; crates/hyperchunk-c/tests/headers.rs compares it with the functions. */
 #ifndef HYPERCHUNK_H
 #define HYPERCHUNK_H
 

@@ -1,5 +1,5 @@
 //! The reader and the writer for C, and HDF5-UDF's interface. `include/hyperchunk.h` and `include/hdf5-udf.h` document each
-//! function.
+//! function. They are written by hand, not generated: `tests/headers.rs` compares their declarations with these functions.
 //!
 //! Every entry goes through one guard, and all access to the program's memory through `foreign`.
 
