@@ -5,7 +5,6 @@
 
 mod buffers;
 mod cost;
-mod date;
 mod direct;
 mod failure;
 mod fetch;

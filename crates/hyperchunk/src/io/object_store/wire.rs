@@ -2,7 +2,6 @@
 //! or a success.
 
 use super::cost::Meter;
-use super::date;
 use crate::io::{Counters, percent};
 use object_store::client::{HttpClient, HttpError, HttpRequest, HttpResponse, HttpService};
 use object_store::{HeaderMap, HeaderValue};
@@ -11,7 +10,7 @@ use std::ops::Range;
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Maximum size in bytes of an object that is accepted whole from a server that ignores ranges.
 pub(super) const WHOLE: u64 = 8 << 20;
@@ -130,11 +129,9 @@ fn retry_after(text: &str, date: Option<&str>) -> Option<Duration> {
     if let Ok(seconds) = text.parse() {
         return Some(Duration::from_secs(seconds));
     }
-    let until = date::seconds(text)?;
-    let now = date
-        .and_then(date::seconds)
-        .or_else(|| SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|passed| passed.as_secs()))?;
-    until.checked_sub(now).filter(|seconds| *seconds > 0).map(Duration::from_secs)
+    let until = httpdate::parse_http_date(text).ok()?;
+    let now = date.and_then(|date| httpdate::parse_http_date(date).ok()).unwrap_or_else(SystemTime::now);
+    until.duration_since(now).ok().filter(|pause| !pause.is_zero())
 }
 
 tokio::task_local! {
@@ -234,5 +231,27 @@ mod tests {
         ] {
             assert_eq!(content_range(text), expected, "{text}");
         }
+    }
+    #[test]
+    fn test_retry_after_seconds_and_dates() {
+        let date = Some("Sun, 06 Nov 1994 08:49:37 GMT");
+        for (text, date, expected) in [
+            ("120", date, Some(120)),
+            ("Sun, 06 Nov 1994 08:49:39 GMT", date, Some(2)),
+            ("Sunday, 06-Nov-94 08:50:37 GMT", date, Some(60)),
+            ("Mon Nov  7 08:49:37 1994", date, Some(86_400)),
+            // In the past, by the server's clock or by this machine's.
+            ("Sun, 06 Nov 1994 08:49:37 GMT", date, None),
+            ("Sun, 06 Nov 1994 08:49:36 GMT", date, None),
+            ("Sun, 06 Nov 1994 08:49:39 GMT", Some("today"), None),
+            ("Sun, 06 Nov 1994 08:49:39 CET", date, None),
+            ("Sun, 32 Nov 1994 08:49:39 GMT", date, None),
+            ("soon", date, None),
+            ("", date, None),
+        ] {
+            assert_eq!(retry_after(text, date), expected.map(Duration::from_secs), "{text}");
+        }
+        let far = retry_after("Fri, 31 Dec 9999 23:59:59 GMT", None);
+        assert!(far.is_some_and(|pause| pause > Duration::from_secs(1 << 32)));
     }
 }
