@@ -1,14 +1,13 @@
 //! Record batch messages of row groups, and the stored bytes of arrays.
 
-use super::flat::{Flat, Slot};
 use crate::{Error, Result};
 use arrow_data::ArrayData;
+use arrow_ipc::{
+    Buffer, FieldNode, Message, MessageArgs, MessageHeader, MetadataVersion, RecordBatch, RecordBatchArgs,
+};
 use arrow_schema::DataType;
+use flatbuffers::FlatBufferBuilder;
 
-/// Arrow's `MetadataVersion.METADATA_V5`.
-pub(super) const METADATA_V5: i16 = 4;
-/// Arrow's `MessageHeader.RecordBatch`.
-const RECORD_BATCH: u8 = 3;
 /// The first bytes of a message.
 pub(super) const CONTINUATION: [u8; 4] = [0xff; 4];
 /// The end-of-stream marker.
@@ -29,34 +28,31 @@ pub(super) fn message(
     body: u64,
     length: usize,
 ) -> Result<Vec<u8>> {
-    let too_large = || Error::limit("a row group of 2^63 bytes");
-    let signed = |value: u64| i64::try_from(value).map_err(|_| too_large());
-    let mut flat = Flat::new();
-    let (root, links) = flat.table(&[
-        Slot::I16(0, METADATA_V5),
-        Slot::U8(1, RECORD_BATCH),
-        Slot::Link(2),
-        Slot::I64(3, signed(body)?),
-    ]);
-    flat.root(root)?;
-    let (batch, vectors) = flat.table(&[Slot::I64(0, signed(rows)?), Slot::Link(1), Slot::Link(2)]);
-    for link in links {
-        flat.link(link, batch)?;
-    }
     let (mut nodes, mut buffers) = (Vec::new(), Vec::new());
     for (data_type, place) in columns {
         describe(data_type, rows, *place, &mut nodes, &mut buffers)?;
     }
-    for (link, pairs) in vectors.into_iter().zip([nodes, buffers]) {
-        let mut bytes = Vec::with_capacity(16 * pairs.len());
-        for (first, second) in &pairs {
-            bytes.extend(signed(*first)?.to_le_bytes());
-            bytes.extend(signed(*second)?.to_le_bytes());
-        }
-        let at = flat.structs(pairs.len(), &bytes);
-        flat.link(link, at)?;
-    }
-    frame_message(&flat.bytes, length)
+    let mut builder = FlatBufferBuilder::new();
+    // Fields that are zero take space, too: the size of a message depends on its columns alone.
+    builder.force_defaults(true);
+    let (nodes, buffers) = (builder.create_vector(&nodes), builder.create_vector(&buffers));
+    let batch = RecordBatchArgs {
+        length: signed(rows)?,
+        nodes: Some(nodes),
+        buffers: Some(buffers),
+        ..RecordBatchArgs::default()
+    };
+    let batch = RecordBatch::create(&mut builder, &batch);
+    let message = MessageArgs {
+        version: MetadataVersion::V5,
+        header_type: MessageHeader::RecordBatch,
+        header: Some(batch.as_union_value()),
+        bodyLength: signed(body)?,
+        custom_metadata: None,
+    };
+    let message = Message::create(&mut builder, &message);
+    builder.finish_minimal(message);
+    frame_message(builder.finished_data(), length)
 }
 
 /// Adds the prefix to a message, and pads it to `length` bytes, or to a multiple of eight if that is 0.
@@ -78,19 +74,23 @@ fn describe(
     data_type: &DataType,
     rows: u64,
     place: BodyRange,
-    nodes: &mut Vec<(u64, u64)>,
-    buffers: &mut Vec<(u64, u64)>,
+    nodes: &mut Vec<FieldNode>,
+    buffers: &mut Vec<Buffer>,
 ) -> Result<()> {
-    nodes.push((rows, 0));
-    buffers.push((0, 0));
+    nodes.push(FieldNode::new(signed(rows)?, 0));
+    buffers.push(Buffer::new(0, 0));
     if let DataType::FixedSizeList(item, size) = data_type {
         let size = u64::try_from(*size).map_err(|_| Error::corrupt("a list of negative size"))?;
         let rows = rows.checked_mul(size).ok_or_else(|| Error::limit("a row group of 2^64 values"))?;
         return describe(item.data_type(), rows, place, nodes, buffers);
     }
     width(data_type)?;
-    buffers.push((place.offset, place.length));
+    buffers.push(Buffer::new(signed(place.offset)?, signed(place.length)?));
     Ok(())
+}
+
+fn signed(number: u64) -> Result<i64> {
+    i64::try_from(number).map_err(|_| Error::limit("a row group of 2^63 bytes"))
 }
 
 /// Returns the size in bytes of a value of fixed width.

@@ -1,17 +1,16 @@
-//! A writer of FlatBuffers, limited to the needs of Arrow's messages, with control over the location of each
-//! table.
+//! A writer of FlatBuffers for the footer, with control over the location of each table: some of its tables
+//! are inside HDF5's object headers. The crate `flatbuffers`, which writes everything else, chooses locations
+//! itself, from the end to the front.
 //!
 //! Tables are written front to back: the targets of a table's links follow it. Source: FlatBuffers'
-//! internals, "Tables", "Vectors", "Strings"; Arrow's `Message.fbs`, `Schema.fbs`, `File.fbs`.
+//! internals, "Tables", "Vectors", "Strings"; Arrow's `Schema.fbs`, `File.fbs`.
 
 use crate::{Error, Result};
 
 /// A field of a table: its number in the table's type, and its value.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Slot {
-    I64(u16, i64),
     I16(u16, i16),
-    U8(u16, u8),
     /// An offset, which is set by [`Flat::link`].
     Link(u16),
 }
@@ -19,16 +18,7 @@ pub(super) enum Slot {
 impl Slot {
     fn number(self) -> u16 {
         match self {
-            Self::I64(number, _) | Self::I16(number, _) | Self::U8(number, _) | Self::Link(number) => number,
-        }
-    }
-
-    fn size(self) -> usize {
-        match self {
-            Self::I64(..) => 8,
-            Self::Link(_) => 4,
-            Self::I16(..) => 2,
-            Self::U8(..) => 1,
+            Self::I16(number, _) | Self::Link(number) => number,
         }
     }
 }
@@ -68,30 +58,28 @@ impl Flat {
     pub(super) fn table(&mut self, slots: &[Slot]) -> (usize, Vec<usize>) {
         let count = slots.iter().map(|slot| usize::from(slot.number()) + 1).max().unwrap_or(0);
         self.align(2);
-        // The table's own 4-byte offset to its vtable, then the largest fields first.
-        let mut table = (self.bytes.len() + 4 + 2 * count).next_multiple_of(4);
-        if slots.iter().any(|slot| slot.size() == 8) && table % 8 != 4 {
-            table += 4;
-        }
+        let table = (self.bytes.len() + 4 + 2 * count).next_multiple_of(4);
         let list = table - (4 + 2 * count);
         let mut places = vec![0_u16; count];
+        // After the table's own 4-byte offset to its vtable, the largest fields first.
         let mut next = 4_u16;
         let mut links = Vec::new();
         self.bytes.resize(table + 4, 0);
-        for size in [8, 4, 2, 1] {
-            for slot in slots.iter().filter(|slot| slot.size() == size) {
-                if let Some(place) = places.get_mut(usize::from(slot.number())) {
-                    *place = next;
+        let (offsets, numbers): (Vec<Slot>, Vec<Slot>) =
+            slots.iter().partition(|slot| matches!(slot, Slot::Link(_)));
+        for slot in offsets.into_iter().chain(numbers) {
+            if let Some(place) = places.get_mut(usize::from(slot.number())) {
+                *place = next;
+            }
+            match slot {
+                Slot::Link(_) => {
+                    links.push(self.bytes.len());
+                    self.bytes.extend([0; 4]);
+                    next += 4;
                 }
-                next += u16::try_from(size).unwrap_or(0);
-                match *slot {
-                    Slot::I64(_, value) => self.bytes.extend(value.to_le_bytes()),
-                    Slot::I16(_, value) => self.bytes.extend(value.to_le_bytes()),
-                    Slot::U8(_, value) => self.bytes.push(value),
-                    Slot::Link(_) => {
-                        links.push(self.bytes.len());
-                        self.bytes.extend([0; 4]);
-                    }
+                Slot::I16(_, value) => {
+                    self.bytes.extend(value.to_le_bytes());
+                    next += 2;
                 }
             }
         }

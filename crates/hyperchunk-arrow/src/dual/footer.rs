@@ -11,8 +11,9 @@
 //! Arrow reader.
 
 use super::flat::{Flat, Slot, u16_at, u32_at};
-use super::{batch, metadata};
+use super::metadata;
 use crate::{Error, Result};
+use arrow_ipc::MetadataVersion;
 use arrow_ipc::convert::IpcSchemaEncoder;
 use arrow_schema::{Field, Schema};
 use hyperchunk::write::{Companion, FormatBytes, NodeId, Offsets, Plan, SealedObject};
@@ -102,7 +103,7 @@ impl Draft {
         let descriptions: Vec<Description> =
             state.columns.iter().map(|(_, field)| Description::new(field)).collect::<Result<_>>()?;
         let mut front = Flat::new();
-        let slots = [Slot::I16(0, batch::METADATA_V5), Slot::Link(1), Slot::Link(3), Slot::Link(4)];
+        let slots = [Slot::I16(0, MetadataVersion::V5.0), Slot::Link(1), Slot::Link(3), Slot::Link(4)];
         let (footer, links) = front.table(&slots);
         front.root(footer)?;
         let [schema_link, blocks_link, pairs_link] = links[..] else {

@@ -1,24 +1,20 @@
-//! Minimal FlatBuffers for Arrow's metadata: written back to front, and read with all offsets
-//! checked.
+//! FlatBuffers for Arrow's metadata: written by the crate `flatbuffers`, and read with all offsets
+//! checked, because that crate's safe reader needs types generated from a schema.
 //!
 //! Source: *FlatBuffers Internals*.
 
+use flatbuffers::{FlatBufferBuilder, UnionWIPOffset, VOffsetT, WIPOffset, field_index_to_field_offset};
 use hyperchunk::{Error, Result};
 
-/// Builder of a flatbuffer. Data are prepended, so an object must be written before references to
-/// it.
-#[derive(Debug, Default)]
-pub(super) struct Builder {
-    /// The bytes in reverse order.
-    bytes: Vec<u8>,
-}
+/// Reference to a written object, of any type.
+pub(super) type ObjectRef = WIPOffset<UnionWIPOffset>;
 
-/// Reference to a written object: distance of its start from the end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct ObjectRef(usize);
+/// Builder of a flatbuffer. An object must be written before references to it.
+#[derive(Default)]
+pub(super) struct Builder(FlatBufferBuilder<'static>);
 
 /// Value of a table's field.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(super) enum Value {
     Byte(u8),
     Short(i16),
@@ -27,108 +23,45 @@ pub(super) enum Value {
     Is(ObjectRef),
 }
 
-impl Value {
-    fn size(self) -> usize {
-        match self {
-            Self::Byte(_) => 1,
-            Self::Short(_) => 2,
-            Self::Int(_) | Self::Is(_) => 4,
-            Self::Long(_) => 8,
-        }
-    }
-}
-
 impl Builder {
-    fn put(&mut self, bytes: &[u8]) {
-        self.bytes.extend(bytes.iter().rev());
-    }
-
-    /// Pads with zeros, so that an object of which `behind` bytes are still to be written begins at
-    /// a multiple of `size`.
-    fn align(&mut self, size: usize, behind: usize) {
-        let length = (self.bytes.len() + behind).next_multiple_of(size) - behind;
-        self.bytes.resize(length, 0);
-    }
-
-    fn refer(&mut self, to: ObjectRef) {
-        let distance = (self.bytes.len() + 4).saturating_sub(to.0);
-        self.put(&u32::try_from(distance).unwrap_or(u32::MAX).to_le_bytes());
-    }
-
-    fn length(&mut self, count: usize) {
-        self.put(&u32::try_from(count).unwrap_or(u32::MAX).to_le_bytes());
-    }
-
     pub(super) fn text(&mut self, text: &str) -> ObjectRef {
-        self.align(4, text.len() + 1 + 4);
-        self.put(&[0]);
-        self.put(text.as_bytes());
-        self.length(text.len());
-        ObjectRef(self.bytes.len())
+        self.0.create_string(text).as_union_value()
     }
 
     /// Writes a vector of references.
     pub(super) fn list(&mut self, items: &[ObjectRef]) -> ObjectRef {
-        self.align(4, 4);
-        items.iter().rev().for_each(|item| self.refer(*item));
-        self.length(items.len());
-        ObjectRef(self.bytes.len())
+        self.0.create_vector(items).as_union_value()
     }
 
     /// Writes a vector of structs, each of `N` numbers of 64 bits.
     pub(super) fn structs<const N: usize>(&mut self, items: &[[i64; N]]) -> ObjectRef {
-        self.align(8, 0);
-        for number in items.iter().rev().flat_map(|item| item.iter().rev()) {
-            self.put(&number.to_le_bytes());
+        self.0.start_vector::<i64>(N * items.len());
+        for number in items.iter().flatten().rev() {
+            self.0.push(number);
         }
-        self.length(items.len());
-        ObjectRef(self.bytes.len())
+        self.0.end_vector::<i64>(items.len()).as_union_value()
     }
 
     /// Writes a table with the given fields.
-    pub(super) fn table(&mut self, fields: &[(usize, Value)]) -> ObjectRef {
-        let mut sorted: Vec<_> = fields.to_vec();
-        // Sorted by size, so that the smallest are last in the table.
-        sorted.sort_by_key(|(_, value)| value.size());
-        let mut places = Vec::with_capacity(sorted.len());
-        self.align(8, 0);
-        let end = self.bytes.len();
-        for (field, value) in sorted {
-            self.align(value.size(), value.size());
+    pub(super) fn table(&mut self, fields: &[(VOffsetT, Value)]) -> ObjectRef {
+        let table = self.0.start_table();
+        for (field, value) in fields {
+            let slot = field_index_to_field_offset(*field);
             match value {
-                Value::Byte(value) => self.put(&[value]),
-                Value::Short(value) => self.put(&value.to_le_bytes()),
-                Value::Int(value) => self.put(&value.to_le_bytes()),
-                Value::Long(value) => self.put(&value.to_le_bytes()),
-                Value::Is(made) => self.refer(made),
+                Value::Byte(value) => self.0.push_slot_always(slot, value),
+                Value::Short(value) => self.0.push_slot_always(slot, value),
+                Value::Int(value) => self.0.push_slot_always(slot, value),
+                Value::Long(value) => self.0.push_slot_always(slot, value),
+                Value::Is(object) => self.0.push_slot_always(slot, object),
             }
-            places.push((field, self.bytes.len()));
         }
-        self.align(4, 4);
-        self.put(&[0; 4]);
-        let table = self.bytes.len();
-        let fields = places.iter().map(|(field, _)| field + 1).max().unwrap_or(0);
-        let mut virtuals = vec![0_u16; fields + 2];
-        let short = |size: usize| u16::try_from(size).unwrap_or(u16::MAX);
-        virtuals[0] = short(2 * virtuals.len());
-        virtuals[1] = short(table - end);
-        for (field, place) in places {
-            virtuals[field + 2] = short(table - place);
-        }
-        virtuals.iter().rev().for_each(|value| self.put(&value.to_le_bytes()));
-        let distance = i32::try_from(self.bytes.len() - table).unwrap_or(i32::MAX);
-        for (place, byte) in self.bytes[table - 4..table].iter_mut().rev().zip(distance.to_le_bytes()) {
-            *place = byte;
-        }
-        ObjectRef(table)
+        self.0.end_table(table).as_union_value()
     }
 
-    /// Finishes the buffer; its length is a multiple of 8 bytes.
+    /// Finishes the buffer; its length is a multiple of 8 bytes if it has a number of 64 bits.
     pub(super) fn finish(mut self, root: ObjectRef) -> Vec<u8> {
-        self.align(8, 4);
-        self.refer(root);
-        self.bytes.reverse();
-        self.bytes
+        self.0.finish_minimal(root);
+        self.0.finished_data().to_vec()
     }
 }
 

@@ -6,6 +6,9 @@
 
 use super::flatbuffer::{Builder, ObjectRef, Table, Value};
 use crate::Definition;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use flatbuffers::VOffsetT;
 use hyperchunk::{Error, Result};
 use hyperchunk_format::encode::{LibVersion, message as encode};
 use hyperchunk_format::model::{ByteOrder, Class, Datatype};
@@ -60,7 +63,7 @@ impl Field {
             return None;
         }
         let message = encode::datatype::encode(datatype, LibVersion::V200).ok()?;
-        let mut metadata = vec![("h5.dtype", base64(&message))];
+        let mut metadata = vec![("h5.dtype", STANDARD.encode(&message))];
         if let Class::Enum { members, .. } = &datatype.class {
             let is_bool = datatype.size == 1
                 && matches!(&**members, [no, yes] if no.name.as_bytes() == b"FALSE" && *no.value == [0]
@@ -127,7 +130,7 @@ fn kind(datatype: &Datatype) -> Option<Kind> {
 }
 
 /// Returns a type's number in the union, and the fields of its table.
-fn arrow_type(kind: Kind) -> (u8, Vec<(usize, Value)>) {
+fn arrow_type(kind: Kind) -> (u8, Vec<(VOffsetT, Value)>) {
     match kind {
         Kind::Int(size, signed) => {
             (2, vec![(0, Value::Int(8 * i32::from(size))), (1, Value::Byte(u8::from(signed)))])
@@ -150,7 +153,7 @@ fn arrow_type(kind: Kind) -> (u8, Vec<(usize, Value)>) {
 fn field(
     builder: &mut Builder,
     name: ObjectRef,
-    (number, parts): (u8, Vec<(usize, Value)>),
+    (number, parts): (u8, Vec<(VOffsetT, Value)>),
     child: Option<ObjectRef>,
     metadata: &[(&str, String)],
 ) -> ObjectRef {
@@ -312,33 +315,4 @@ pub(super) fn read_batch(bytes: &[u8]) -> Result<(u64, Vec<Span>)> {
     let buffers = batch.structs::<2>(2)?;
     let buffers = buffers.into_iter().map(|[at, length]| Ok((number(at)?, number(length)?)));
     Ok((rows, buffers.collect::<Result<_>>()?))
-}
-
-/// Encodes in Base64 (RFC 4648, §4).
-fn base64(bytes: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for part in bytes.chunks(3) {
-        let mut three = [0; 3];
-        three[..part.len()].copy_from_slice(part);
-        let bits = u32::from_be_bytes([0, three[0], three[1], three[2]]);
-        for letter in 0..4 {
-            let which = (bits >> (18 - 6 * letter)) & 0x3f;
-            text.push(if letter > part.len() { '=' } else { char::from(LETTERS[which as usize]) });
-        }
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn base64_is_that_of_the_rfc() {
-        for (bytes, text) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")]
-        {
-            assert_eq!(base64(bytes.as_bytes()), text);
-        }
-    }
 }
