@@ -7,7 +7,6 @@
 
 mod background;
 mod batches;
-mod buffer_pool;
 mod candidate_rows;
 mod compress;
 mod contiguous;
