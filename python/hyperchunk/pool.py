@@ -196,6 +196,7 @@ def open(name: str, *, quota: int | None = None, spill: str | os.PathLike[str] |
 
     Raises:
         FileNotFoundError: There is no pool of that name, and neither `quota` nor `spill` is given.
+        OSError: It cannot be created; the message names what could not be made, and why.
 
     Example:
         >>> hyperchunk.pool.open("missing-pool")
@@ -210,9 +211,12 @@ def open(name: str, *, quota: int | None = None, spill: str | os.PathLike[str] |
             raise
     try:
         return create(name, quota=quota, spill=spill)
-    except OSError:
-        # Another process has created it in the meantime.
-        return _reopened(name)
+    except OSError as refused:
+        try:
+            # Another process may have created it in the meantime.
+            return _reopened(name)
+        except FileNotFoundError:
+            raise refused from None
 
 
 def remove(name: str) -> None:

@@ -113,6 +113,16 @@ print(made.table("frame")["x"].to_pylist(), len(made.get("empty")))
         pool.create(name)
 
 
+def test_open_that_cannot_create_names_what_it_cannot_make(name: str, tmp_path: Path) -> None:
+    spill = tmp_path / "file" / "spill"
+    spill.parent.write_bytes(b"no folder")
+    with pytest.raises(OSError, match="cannot make the folder .*spill.*Not a directory"):
+        pool.open(name, quota=1 << 20, spill=spill)
+    with pytest.raises(OSError, match="cannot make the pool's folder .*missing/run.*No such file"):
+        pool.open(str(tmp_path / "missing" / "run"), quota=1 << 20)
+    assert name not in pool.pools()
+
+
 def test_objects_are_built_in_place(name: str) -> None:
     made = pool.create(name, quota=16 << 20)
     building = made.begin("a", 8000)

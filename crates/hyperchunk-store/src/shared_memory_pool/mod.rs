@@ -175,7 +175,8 @@ impl Pool {
         };
         // Created under a temporary name, so that no process sees an incomplete pool.
         let new = temporary_beside(&folder);
-        fs::DirBuilder::new().mode(0o700).create(&new).map_err(|error| failed("make", &new, &error))?;
+        let created = fs::DirBuilder::new().mode(0o700).create(&new);
+        created.map_err(|error| failed("make the pool's folder", &folder, &error))?;
         let made =
             Index::create(&new, options.quota.unwrap_or_else(|| half_of_memory(&new)), spill.as_deref());
         let named = made.and_then(|()| {
