@@ -86,6 +86,24 @@ impl Lock {
         })
     }
 
+    /// Joins or takes the lock of a file that is about to be replaced; `None` also if the file cannot be opened.
+    ///
+    /// # Errors
+    /// Locked if another program, or libhdf5 in this one, writes the file.
+    pub(crate) fn to_replace(path: &Path, locking: Locking) -> Result<Option<Arc<Self>>> {
+        let is_file = std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
+        let Some(file) = is_file.then(|| File::open(path).ok()).flatten() else { return Ok(None) };
+        match Self::take(&Arc::new(file), locking, File::try_lock_shared, false) {
+            Err(Refusal::Taken) => Err(Error::new(
+                ErrorKind::Locked,
+                "cannot replace the file: expected that no program writes it, got one that has it locked (unable to lock \
+                 file), whose changes would be lost; close it there",
+            )),
+            Ok(lock) => Ok(lock),
+            Err(Refusal::System(_)) => Ok(None),
+        }
+    }
+
     fn take(
         file: &Arc<File>,
         locking: Locking,
@@ -184,25 +202,6 @@ impl Drop for ExclusiveLock {
     }
 }
 
-/// Checks that no program writes the file at a path that is about to be replaced: its later changes would
-/// be lost. While the returned guard lives, no program can begin to.
-///
-/// # Errors
-/// Locked if one does.
-pub(crate) fn check_unwritten(path: &Path, locking: Locking) -> Result<Option<Arc<Lock>>> {
-    let is_file = std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
-    let Some(file) = is_file.then(|| File::open(path).ok()).flatten() else { return Ok(None) };
-    match Lock::take(&Arc::new(file), locking, File::try_lock_shared, false) {
-        Err(Refusal::Taken) => Err(Error::new(
-            ErrorKind::Locked,
-            "cannot replace the file: expected that no program writes it, got one that has it locked (unable to lock file), \
-             whose changes would be lost; close it there",
-        )),
-        Ok(lock) => Ok(lock),
-        Err(Refusal::System(_)) => Ok(None),
-    }
-}
-
 /// Reason why a lock was not taken.
 enum Refusal {
     Taken,
@@ -271,9 +270,9 @@ mod tests {
         other.try_lock().unwrap();
         assert_eq!(Lock::shared(&open(&path), Locking::Default).unwrap_err().kind(), ErrorKind::Locked);
         assert!(Lock::shared(&open(&path), Locking::Never).unwrap().is_none());
-        assert_eq!(check_unwritten(&path, Locking::Default).unwrap_err().kind(), ErrorKind::Locked);
+        assert_eq!(Lock::to_replace(&path, Locking::Default).unwrap_err().kind(), ErrorKind::Locked);
         other.unlock().unwrap();
-        check_unwritten(&path, Locking::Default).unwrap();
+        Lock::to_replace(&path, Locking::Default).unwrap();
         std::fs::remove_file(path).unwrap();
     }
 }

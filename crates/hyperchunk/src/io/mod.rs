@@ -35,7 +35,7 @@ pub use local::LocalFile;
 pub use local::now;
 pub(crate) use local::{journal_path, with_suffix};
 pub use lock::Locking;
-pub(crate) use lock::{ExclusiveLock, Lock, check_unwritten};
+pub(crate) use lock::{ExclusiveLock, Lock};
 pub use memory::Memory;
 #[cfg(feature = "cloud")]
 pub(crate) use object_store::NAMED_BY;

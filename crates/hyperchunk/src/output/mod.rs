@@ -27,8 +27,8 @@ pub use folder::{Entry, Folder};
 pub use suffix::{Kind, accept, accept_folder, choose, known};
 
 use crate::id::random_name;
-use crate::io::Locking;
 use crate::io::local::EXISTS;
+use crate::io::{Lock, Locking};
 use crate::os;
 use crate::{Error, ErrorKind, Result, companion};
 use hyperchunk_format::printable::escape;
@@ -36,6 +36,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata, Permissions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Maximum length of a path in a message, in characters.
 const MAX_SHOWN_CHARACTERS: usize = 2000;
@@ -126,7 +127,7 @@ fn has(folder: &Path, file: &Path) -> bool {
 /// Invalid or Exists, with the reason.
 pub fn check(path: &Path, overwrite: bool, inputs: &[&Path]) -> Result<()> {
     check_place(path, overwrite, inputs)?;
-    if is_stream(path) { Ok(()) } else { check_unwritten(path) }
+    if is_stream(path) { Ok(()) } else { check_unwritten(path, Locking::Default, false).map(drop) }
 }
 
 /// Does what [`check`] does, except for programs that write the existing file.
@@ -147,20 +148,22 @@ fn check_place(path: &Path, overwrite: bool, inputs: &[&Path]) -> Result<()> {
     check_permission(path)
 }
 
-/// Refuses to replace a file that the user may not write to. A link is replaced itself, and has no permissions.
+/// Refuses to replace a file or folder that the user may not write to. A link is replaced itself, and has no permissions.
 ///
 /// # Errors
 /// Io, with the code of the system (`EACCES`, or `EROFS` on a file system that cannot be written to).
 pub(crate) fn check_permission(path: &Path) -> Result<()> {
-    if !path.symlink_metadata().is_ok_and(|found| found.is_file()) {
-        return Ok(());
-    }
+    let what = match path.symlink_metadata() {
+        Ok(found) if found.is_file() => "file",
+        Ok(found) if found.is_dir() => "folder",
+        _ => return Ok(()),
+    };
     let permitted = Folder::of(path).and_then(|(folder, name)| folder.check_writable(&name));
     match permitted {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             let message = format!(
-                "cannot replace the file: expected one that you may write to, got one that you may not ({error}); change \
-                 its permissions, or name another file"
+                "cannot replace the {what}: expected one that you may write to, got one that you may not ({error}); \
+                 change its permissions, or name another {what}"
             );
             Err(Error::new(ErrorKind::Io, message).caused_by(&error).file(shown(path)))
         }
@@ -168,19 +171,24 @@ pub(crate) fn check_permission(path: &Path) -> Result<()> {
     }
 }
 
-/// Refuses to replace a file that a program writes. Readers keep the file that they opened.
+/// Refuses to replace a file that a program writes: its later changes would be lost. Readers keep the file that they
+/// opened. While the returned lock lives, no program can begin to write it. A caller that `has_journal` of that name
+/// has made sure that no other writer has one.
 ///
 /// # Errors
 /// Locked if one does.
-fn check_unwritten(path: &Path) -> Result<()> {
-    let Some(found) = path.symlink_metadata().ok().filter(Metadata::is_file) else { return Ok(()) };
+pub(crate) fn check_unwritten(path: &Path, locking: Locking, has_journal: bool) -> Result<Option<Arc<Lock>>> {
+    let Some(found) = path.symlink_metadata().ok().filter(Metadata::is_file) else { return Ok(None) };
     let named = |error: Error| error.file(shown(path));
     crate::write::check_not_edited(&found).map_err(named)?;
-    if Locking::Default.resolved() == Locking::Never {
-        return Ok(());
+    if locking.resolved() == Locking::Never {
+        return Ok(None);
     }
-    crate::io::check_unwritten(path, Locking::Default).map_err(named)?;
-    crate::write::check_unjournalled(path).map_err(named)
+    let lock = Lock::to_replace(path, locking).map_err(named)?;
+    if !has_journal {
+        crate::write::check_unjournalled(path).map_err(named)?;
+    }
+    Ok(lock)
 }
 
 /// Returns the error of an output that is an input.
@@ -412,7 +420,7 @@ impl Output {
             ));
         }
         if place.replace && !place.is_locked {
-            check_unwritten(&self.path)?;
+            check_unwritten(&self.path, Locking::Default, false)?;
         }
         let renamed = place.folder.rename(&place.temporary, (&place.folder, &place.name), place.replace);
         renamed.map_err(|error| match error.kind() {
@@ -504,11 +512,14 @@ impl NewFolder {
     /// Starts a folder. Until it is finished, only the user may access it.
     ///
     /// # Errors
-    /// Exists if the path exists and may not be replaced; Io from the system.
+    /// Exists if the path exists and may not be replaced; Io if the user may not write to what is there; Locked if that
+    /// is a file that a program writes; Io from the system.
     pub fn create(path: &Path, replace: bool) -> Result<Self> {
         if !replace && path.symlink_metadata().is_ok() {
             return Err(exists(path));
         }
+        check_permission(path)?;
+        check_unwritten(path, Locking::Default, false)?;
         let refused = |error: io::Error| refused(path, &error);
         let (folder, name) = Folder::of(path).map_err(refused)?;
         let temporary = temporary(&name);
@@ -543,9 +554,13 @@ impl NewFolder {
             _ => refused(&self.path, &error),
         };
         let Place { folder, temporary: unfinished, name, replace, .. } = &place;
+        let has_old = *replace && folder.has(name);
+        if has_old {
+            check_unwritten(&self.path, Locking::Default, false).inspect_err(|_| delete(&self.unfinished))?;
+        }
         let finish = || {
             std::fs::set_permissions(&self.unfinished, self.permissions.clone())?;
-            if *replace && folder.has(name) {
+            if has_old {
                 match folder.exchange(unfinished, name) {
                     Err(error) if error.kind() == io::ErrorKind::Unsupported => {
                         exchange_by_renaming(folder, unfinished, name)?;

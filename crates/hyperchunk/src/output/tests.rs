@@ -175,6 +175,36 @@ fn folders_appear_whole() {
 }
 
 #[test]
+fn test_a_folder_does_not_replace_what_is_in_use_or_protected() {
+    let folder = Scratch::new("folder-in-use");
+    let path = folder.0.join("out");
+    std::fs::write(&path, "precious").unwrap();
+    let writer = File::options().write(true).open(&path).unwrap();
+    writer.try_lock().unwrap();
+    assert_eq!(NewFolder::create(&path, true).unwrap_err().kind(), ErrorKind::Locked);
+    writer.unlock().unwrap();
+    let new = NewFolder::create(&path, true).unwrap();
+    // A program begins to write it meanwhile.
+    writer.try_lock().unwrap();
+    assert_eq!(new.finish().unwrap_err().kind(), ErrorKind::Locked);
+    assert_eq!(
+        (folder.names(), std::fs::read(&path).unwrap()),
+        (vec!["out".to_owned()], b"precious".to_vec())
+    );
+    drop(writer);
+    NewFolder::create(&path, true).unwrap().finish().unwrap();
+    assert!(path.is_dir());
+    if companion::reader() != 0 {
+        // Root may write everywhere.
+        std::fs::set_permissions(&path, Permissions::from_mode(0o500)).unwrap();
+        let error = NewFolder::create(&path, true).unwrap_err();
+        assert!(error.to_string().contains("cannot replace the folder"), "{error}");
+        std::fs::set_permissions(&path, Permissions::from_mode(0o700)).unwrap();
+    }
+    assert_eq!(folder.names(), ["out"]);
+}
+
+#[test]
 fn test_a_name_never_lacks_a_folder_while_it_is_replaced() {
     use std::sync::atomic::{AtomicBool, Ordering};
     let folder = Scratch::new("exchanged");

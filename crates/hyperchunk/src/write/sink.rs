@@ -2,7 +2,7 @@
 
 use crate::io::local::{EXISTS, IS_A_FOLDER, IS_MISSING};
 use crate::io::upload::Stored;
-use crate::io::{ExclusiveLock, Lock, Locking, check_unwritten};
+use crate::io::{ExclusiveLock, Lock, Locking};
 use crate::os::{self, read_exact_at, write_all_at};
 use crate::output::{self, Folder};
 use crate::{Error, ErrorKind, Result};
@@ -201,14 +201,7 @@ impl LocalSink {
                 let message = "cannot create the file: expected a regular file in its place, got a pipe, a socket or a device";
                 return Err(named(Error::invalid(message)));
             }
-            if let Ok(metadata) = path.metadata() {
-                super::edit::check_not_edited(&metadata).map_err(named)?;
-            }
-            replaced = check_unwritten(path, locking).map_err(named)?;
-            if scratch && found.is_file() && locking.resolved() != Locking::Never {
-                // Others have a journal of their own in that place.
-                super::check_unjournalled(path).map_err(named)?;
-            }
+            replaced = output::check_unwritten(path, locking, !scratch)?;
         }
         let flags = if sync == Sync::Write { os::SYNC } else { 0 };
         let partial = if scratch { output::temporary(&name) } else { partial_name(&name) };
@@ -473,10 +466,7 @@ impl Sink for LocalSink {
             return Err(self.named(Error::new(ErrorKind::Io, message)));
         }
         if self.replace {
-            let lock = check_unwritten(&self.path, self.locking).map_err(|error| self.named(error))?;
-            if self.scratch && self.locking.resolved() != Locking::Never {
-                super::check_unjournalled(&self.path).map_err(|error| self.named(error))?;
-            }
+            let lock = output::check_unwritten(&self.path, self.locking, !self.scratch)?;
             *self.replaced.lock().unwrap_or_else(PoisonError::into_inner) = lock;
         }
         let renamed = self.folder.rename(&self.partial, (&self.folder, &self.name), self.replace);
