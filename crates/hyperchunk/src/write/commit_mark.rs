@@ -5,6 +5,7 @@ use crate::{Error, ErrorKind, Result, os};
 use hyperchunk_format::Cursor;
 use hyperchunk_format::checksum::lookup3;
 use hyperchunk_format::encode::superblock;
+use std::fs::Metadata;
 use std::path::Path;
 
 /// Number of bytes of a superblock before its checksum.
@@ -86,14 +87,37 @@ pub(super) fn check_commit(marks: &[CommitMark], sink: &dyn Sink, length: u64, j
     Err(Error::new(ErrorKind::Changed, message))
 }
 
-/// Mark of the file that a new one is to replace: its size and the time of its last change, if it exists.
+/// Mark of the file that a new one is to replace, if it exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct ReplacedMark(Option<(u64, i64, i64)>);
+pub(super) struct ReplacedMark(Option<FileMark>);
+
+/// Mark of a file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct FileMark {
+    /// Size, and the time of the last change of its contents in seconds and nanoseconds.
+    version: (u64, i64, i64),
+    /// Inode, and the time of its last change in seconds and nanoseconds; `None` where files have none, and in
+    /// journals of earlier releases. The device is not in it: its number may be another one after a restart.
+    inode: Option<(u64, i64, i64)>,
+}
+
+impl FileMark {
+    /// Returns whether both may be marks of one file, unchanged.
+    fn is_same(&self, other: &Self) -> bool {
+        let inodes = self.inode.zip(other.inode);
+        self.version == other.version && inodes.is_none_or(|(one, other)| one == other)
+    }
+}
 
 impl ReplacedMark {
     /// Returns the mark of the file at a path.
     pub(super) fn of(path: &Path) -> Self {
-        Self(path.symlink_metadata().ok().map(|metadata| os::version(&metadata).1))
+        let mark = |found: Metadata| {
+            let ((_, inode), version) = os::version(&found);
+            let inode = os::change_time(&found).map(|(seconds, nanoseconds)| (inode, seconds, nanoseconds));
+            FileMark { version, inode }
+        };
+        Self(path.symlink_metadata().ok().map(mark))
     }
 
     /// Checks that the file that the unfinished one replaces is still the same.
@@ -102,7 +126,8 @@ impl ReplacedMark {
     /// Changed if it is another one.
     pub(super) fn check(self, path: &Path, partial: &Path, journal: &Path) -> Result<()> {
         let now = Self::of(path);
-        if now == self || now.0.is_none() {
+        let Some(found) = now.0 else { return Ok(()) };
+        if self.0.is_some_and(|mark| mark.is_same(&found)) {
             return Ok(());
         }
         let expected = if self.0.is_some() { "the file that its writer was to replace" } else { "no file" };
@@ -117,15 +142,21 @@ impl ReplacedMark {
 
     pub(super) fn encode(self, bytes: &mut Vec<u8>) {
         bytes.push(u8::from(self.0.is_some()));
-        let (size, seconds, nanoseconds) = self.0.unwrap_or_default();
-        bytes.extend_from_slice(&size.to_le_bytes());
-        bytes.extend_from_slice(&seconds.to_le_bytes());
-        bytes.extend_from_slice(&nanoseconds.to_le_bytes());
+        let FileMark { version, inode } = self.0.unwrap_or_default();
+        for (number, seconds, nanoseconds) in std::iter::once(version).chain(inode) {
+            bytes.extend_from_slice(&number.to_le_bytes());
+            bytes.extend_from_slice(&seconds.to_le_bytes());
+            bytes.extend_from_slice(&nanoseconds.to_le_bytes());
+        }
     }
 
     pub(super) fn decode(cursor: &mut Cursor<'_>) -> Result<Self> {
         let is_there = cursor.u8()? != 0;
-        let version = (cursor.u64()?, cursor.u64()?.cast_signed(), cursor.u64()?.cast_signed());
-        Ok(Self(is_there.then_some(version)))
+        let take = |cursor: &mut Cursor<'_>| -> Result<_> {
+            Ok((cursor.u64()?, cursor.u64()?.cast_signed(), cursor.u64()?.cast_signed()))
+        };
+        let version = take(cursor)?;
+        let inode = if cursor.left() > 0 { Some(take(cursor)?) } else { None };
+        Ok(Self(is_there.then_some(FileMark { version, inode })))
     }
 }

@@ -179,6 +179,46 @@ fn test_recover_of_an_unfinished_file_whose_place_is_taken() {
 }
 
 #[test]
+#[cfg(unix)]
+fn test_recover_of_an_unfinished_file_whose_place_has_a_file_of_the_same_size_and_time() {
+    let folder = Folder::new("twin");
+    let (path, other) = (folder.at("a.h5"), folder.at("b.h5"));
+    whole(&path, &["old"]);
+    let file = Writer::create(&path, &CreateOptions::default()).unwrap();
+    add(&file, "new");
+    drop(file);
+    let old = std::fs::metadata(&path).unwrap();
+    let mut bytes = std::fs::read(&path).unwrap();
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    for same_inode in [false, true] {
+        std::fs::write(if same_inode { &path } else { &other }, &bytes).unwrap();
+        let put = std::fs::File::options().write(true).open(if same_inode { &path } else { &other }).unwrap();
+        put.set_modified(old.modified().unwrap()).unwrap();
+        if !same_inode {
+            std::fs::rename(&other, &path).unwrap();
+        }
+        assert_eq!(crate::os::version(&old).1, crate::os::version(&std::fs::metadata(&path).unwrap()).1);
+        assert_refused(&path);
+    }
+    // A journal of an earlier release has size and time only.
+    let journal = folder.at("a.h5.journal");
+    let mut entry = vec![18, 1];
+    let (size, seconds, nanoseconds) = crate::os::version(&old).1;
+    entry.extend(
+        [size, seconds.cast_unsigned(), nanoseconds.cast_unsigned()].iter().flat_map(|n| n.to_le_bytes()),
+    );
+    let sum = hyperchunk_format::checksum::lookup3(&entry);
+    let framed = [&26_u32.to_le_bytes()[..], &sum.to_le_bytes(), &entry].concat();
+    let bytes = std::fs::read(&journal).unwrap();
+    let first = 16 + 8 + 50;
+    assert_eq!((bytes[16], bytes[24]), (50, 18));
+    std::fs::write(&journal, [&bytes[..16], &framed, &bytes[first..]].concat()).unwrap();
+    recover(&path).unwrap();
+    assert_eq!(names(&path), ["new"]);
+}
+
+#[test]
 fn test_recover_where_nothing_was_written() {
     let folder = Folder::new("nothing");
     let path = folder.at("a.h5");
