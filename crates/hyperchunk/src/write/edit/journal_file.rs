@@ -4,7 +4,7 @@ use super::super::abandoned_journal::check_made_by;
 use super::super::options::Sync;
 use super::super::sink::LocalSink;
 use super::super::snapshot::narrow;
-use super::redo::{JournalFile, LeftRedo, MAGIC};
+use super::redo::{Content, JournalFile, LeftRedo};
 use super::waiting::WaitingCommit;
 use crate::companion::Trust;
 use crate::io::Locking;
@@ -233,28 +233,6 @@ enum Settled {
     Waits(File, PathBuf, Error),
 }
 
-/// What the file in the place of a journal is, by its first bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Content {
-    Journal,
-    /// Empty, or the first bytes of a journal: its program ended early.
-    Remnant,
-    /// A file of the user's that has this name.
-    Other,
-}
-
-impl Content {
-    fn of(file: &File, size: u64) -> io::Result<Self> {
-        let mut start = vec![0; narrow(size).min(MAGIC.len())];
-        read_exact_at(file, 0, &mut start)?;
-        Ok(match MAGIC.starts_with(&start) {
-            true if start.len() == MAGIC.len() => Self::Journal,
-            true => Self::Remnant,
-            false => Self::Other,
-        })
-    }
-}
-
 /// Completes the commit that an interrupted edit of a file left, or drops it if it is incomplete. Returns true if
 /// there was one. A journal counts only under the rules for companion files, and while no program edits the file.
 ///
@@ -331,7 +309,8 @@ fn attempt(file: &Path, edits: bool) -> Result<Settled> {
         return Ok(Settled::Nothing);
     }
     let metadata = journal.metadata().map_err(refused)?;
-    match Content::of(&journal, metadata.len()).map_err(refused)? {
+    let found = FoundJournal(&journal, &path);
+    match Content::of(&found, metadata.len())? {
         Content::Other if edits => {
             let message = format!(
                 "cannot edit {}: expected no file or a journal at {}, got another file; move it away",
@@ -344,7 +323,6 @@ fn attempt(file: &Path, edits: bool) -> Result<Settled> {
         Content::Remnant | Content::Other => return Ok(Settled::Nothing),
         Content::Journal => {}
     }
-    let found = FoundJournal(&journal, &path);
     let sink = match LocalSink::editable(target, Sync::Commit, Locking::Default) {
         Ok(sink) => sink,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Settled::Nothing),

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 /// Signature of a redo journal.
-pub(super) const MAGIC: &[u8; 16] = b"Hyperchunk redo1";
+const MAGIC: &[u8; 16] = b"Hyperchunk redo1";
 const FOOTER_MAGIC: &[u8; 16] = b"Hyperchunk rend1";
 const HEADER_BYTES: u64 = 64;
 const FOOTER_BYTES: u64 = 64;
@@ -28,6 +28,9 @@ const COPY_BYTES: u64 = 1 << 20;
 const PAGE_BYTES: usize = 4096;
 /// Maximum number of bytes of a superblock.
 const MAX_SUPERBLOCK_BYTES: u64 = 100;
+/// Maximum size of a file of zeros that is taken for the remains of a journal, in bytes. Of a longer journal, systems
+/// have written the first bytes before the last ones are there; a longer file was allocated by another program.
+const MAX_ZERO_BYTES: u64 = 256 << 20;
 /// Number of `u64` fields of a piece in the index.
 const PIECE_FIELDS: usize = 3;
 
@@ -412,20 +415,15 @@ pub(crate) struct LeftRedo<'a> {
 impl<'a> LeftRedo<'a> {
     /// Reads a journal of `size` bytes; `None` if it is incomplete.
     pub(crate) fn read(journal: &'a dyn JournalFile, size: u64) -> Result<Option<Self>> {
-        let Some(footer_at) = size.checked_sub(FOOTER_BYTES).filter(|at| *at >= HEADER_BYTES) else {
-            return Ok(None);
-        };
+        let Some((footer_at, fields)) = footer(journal, size)? else { return Ok(None) };
         let mut header = [0; 16];
         journal.read_at(0, &mut header)?;
-        let mut footer = vec![0; narrow(FOOTER_BYTES)];
-        journal.read_at(footer_at, &mut footer)?;
-        let (fields, sum) = footer.split_at(narrow(FOOTER_BYTES) - 4);
-        if &header != MAGIC || !fields.starts_with(FOOTER_MAGIC) || word(sum, 0) != Some(lookup3(fields)) {
+        if &header != MAGIC {
             return Ok(None);
         }
-        let field = |number: usize| long(fields, 16 + 8 * number).unwrap_or(0);
+        let field = |number: usize| long(&fields, 16 + 8 * number).unwrap_or(0);
         let (index_at, index_bytes, count) = (field(0), field(1), field(2));
-        let sum = word(fields, 48);
+        let sum = word(&fields, 48);
         if index_at.checked_add(index_bytes) != Some(footer_at) {
             return Ok(None);
         }
@@ -524,6 +522,66 @@ impl<'a> LeftRedo<'a> {
         self.journal.read_at(piece.at, &mut bytes)?;
         Ok(guarded(&bytes))
     }
+}
+
+/// Returns the offset of the footer of a journal of `size` bytes, and its bytes before the checksum; `None` if it has no
+/// valid one.
+fn footer(journal: &dyn JournalFile, size: u64) -> Result<Option<(u64, Vec<u8>)>> {
+    let Some(at) = size.checked_sub(FOOTER_BYTES).filter(|at| *at >= HEADER_BYTES) else { return Ok(None) };
+    let mut footer = vec![0; narrow(FOOTER_BYTES)];
+    journal.read_at(at, &mut footer)?;
+    let sum = footer.split_off(narrow(FOOTER_BYTES) - 4);
+    let is_valid = footer.starts_with(FOOTER_MAGIC) && word(&sum, 0) == Some(lookup3(&footer));
+    Ok(is_valid.then_some((at, footer)))
+}
+
+/// What the file in the place of a journal is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Content {
+    /// A journal, by its first bytes.
+    Journal,
+    /// What an interruption left of a journal that was never complete. Nothing of its commit is in the file.
+    Remnant,
+    /// A file of the user's that has this name.
+    Other,
+}
+
+impl Content {
+    /// Looks at a file of `size` bytes. File systems may lengthen a file before its bytes are on disk: after a power
+    /// failure it has zeros in their place. A journal is synced before its commit is put into the file, so that one
+    /// whose header is zeros was never complete. Zeros may also be the beginning of a file of the user's: only
+    /// zeros, or the end of a journal, may follow.
+    pub(super) fn of(journal: &dyn JournalFile, size: u64) -> Result<Self> {
+        let mut start = vec![0; narrow(size.min(HEADER_BYTES))];
+        journal.read_at(0, &mut start)?;
+        if start.starts_with(MAGIC) {
+            return Ok(Self::Journal);
+        }
+        if MAGIC.starts_with(&start) {
+            return Ok(Self::Remnant);
+        }
+        let is_blank = start.iter().all(|byte| *byte == 0);
+        let is_remnant = is_blank && (footer(journal, size)?.is_some() || has_only_zeros(journal, size)?);
+        Ok(if is_remnant { Self::Remnant } else { Self::Other })
+    }
+}
+
+/// Returns whether a file has only zeros, and no more of them than a journal may lose at once.
+fn has_only_zeros(journal: &dyn JournalFile, size: u64) -> Result<bool> {
+    if size > MAX_ZERO_BYTES {
+        return Ok(false);
+    }
+    let mut at = 0;
+    let mut bytes = vec![0; narrow(size.min(COPY_BYTES))];
+    while at < size {
+        let part = &mut bytes[..narrow((size - at).min(COPY_BYTES))];
+        journal.read_at(at, part)?;
+        if part.iter().any(|byte| *byte != 0) {
+            return Ok(false);
+        }
+        at += part.len() as u64;
+    }
+    Ok(true)
 }
 
 /// Returns whether a guarded superblock has these bytes at an offset.

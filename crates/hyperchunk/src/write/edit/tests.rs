@@ -1,6 +1,6 @@
 //! Edits under failures: at each operation of the disk, and with every loss that a power failure may cause.
 
-use super::redo::{JournalFile, LeftRedo};
+use super::redo::{Content, JournalFile, LeftRedo};
 use super::*;
 use crate::write::options::{DatasetOptions, NewLayout};
 use crate::write::sink::MemorySink;
@@ -45,7 +45,8 @@ impl DiskFile {
         bytes
     }
 
-    /// Returns what a power failure leaves: of the operations since the last sync, any sectors.
+    /// Returns what a power failure leaves: of the operations since the last sync, any sectors. A file that was
+    /// lengthened may have zeros in place of a lost sector.
     fn after_loss(&self, random: &mut impl FnMut() -> bool) -> Vec<u8> {
         let mut bytes = self.durable.clone();
         for operation in &self.pending {
@@ -57,6 +58,8 @@ impl DiskFile {
                         if random() {
                             Operation::Write(offset + done, new[done..done + step].to_vec())
                                 .apply(&mut bytes);
+                        } else if random() {
+                            bytes.resize(bytes.len().max(offset + done + step), 0);
                         }
                         done += step;
                     }
@@ -311,6 +314,13 @@ fn edit_with(disk: &Arc<Mutex<Disk>>, before: &[u8], options: &CreateOptions) ->
     begin(file, journal, base, ("a.h5", OnlyEdit::default()), options)
 }
 
+/// Returns what the bytes of a file in the place of a journal are.
+fn content(journal: &[u8]) -> Content {
+    let disk = Arc::new(Mutex::new(Disk::default()));
+    disk.lock().unwrap().journal.durable = journal.to_vec();
+    Content::of(&Shared(disk, true), journal.len() as u64).unwrap()
+}
+
 /// Completes an interrupted commit, if there is one, and returns the bytes of the file.
 fn settled(file: Vec<u8>, journal: Vec<u8>) -> Vec<u8> {
     let size = journal.len() as u64;
@@ -404,7 +414,7 @@ const EVERYTHING: Change = (change, value);
 
 /// Checks three commits after each operation of the disk. Returns the disk after all of them.
 fn all_or_nothing(before: &[u8], options: &CreateOptions, (change, value): Change) -> Disk {
-    let mut refused = 0;
+    let (mut refused, mut contents) = (0, [0; 3]);
     let run = |left: Option<u64>| {
         let disk = Arc::new(Mutex::new(Disk { left, ..Disk::default() }));
         disk.lock().unwrap().file.durable = before.to_vec();
@@ -438,7 +448,23 @@ fn all_or_nothing(before: &[u8], options: &CreateOptions, (change, value): Chang
                 }
             };
             let file = disk.file.after_loss(&mut random);
-            let journal = disk.journal.after_loss(&mut random);
+            let journal = match loss {
+                // A new journal has its length, and none of its bytes.
+                2 if disk.journal.durable.is_empty() => vec![0; disk.journal.now().len()],
+                _ => disk.journal.after_loss(&mut random),
+            };
+            let content = content(&journal);
+            contents[content as usize] += 1;
+            if content == Content::Other {
+                // Its end is lost, too, so that it could be a file of the user's, which stays.
+                let (start, rest) = journal.split_at(64);
+                assert!(start.iter().all(|byte| *byte == 0) && rest.iter().any(|byte| *byte != 0));
+            }
+            if content != Content::Journal {
+                // Nothing of a commit is in the file before its journal is synced.
+                assert!(!is_guarded(&file), "after {left} operations");
+                assert!([committed, committed + 1].contains(&value(&file)), "after {left} operations");
+            }
             if is_guarded(&file) {
                 refused += 1;
             } else if options.guard {
@@ -455,6 +481,7 @@ fn all_or_nothing(before: &[u8], options: &CreateOptions, (change, value): Chang
         }
     }
     assert_eq!(refused > 0, options.guard);
+    assert!(contents[Content::Remnant as usize] > 0, "{contents:?}");
     std::mem::take(&mut *disk.lock().unwrap())
 }
 
@@ -620,17 +647,27 @@ fn a_file_with_a_journals_name_that_is_none_stays() {
     let folder = std::env::temp_dir().join(format!("hyperchunk-redo-none-{}", std::process::id()));
     let path = interrupted(&folder);
     let journal = journal_file::redo_path(&path);
-    for thesis in [&b"thesis"[..], b"Hyperchunk is a library", b"", b"Hyper"] {
+    let zeros = vec![0; 100_000];
+    let picture = [&zeros[..], b"a white pixel"].concat();
+    let complete = std::fs::read(&journal).unwrap();
+    // A power failure took all but the end of a journal.
+    let beheaded = [&zeros[..64], &complete[complete.len() - 64..]].concat();
+    let short = [0; 10];
+    let remnants = [&b""[..], b"Hyper", &zeros, &short, &beheaded];
+    for thesis in [&b"thesis"[..], b"Hyperchunk is a library", &picture].into_iter().chain(remnants) {
         std::fs::write(&journal, thesis).unwrap();
         assert!(settle_to_read(&path).unwrap().is_none());
         assert_eq!(std::fs::read(&journal).unwrap(), thesis);
         // The place is needed for editing, and remains of a journal may go.
         match settle(&path) {
-            Ok(dropped) => assert!(dropped && b"Hyperchunk redo1".starts_with(thesis) && !journal.exists()),
-            Err(error) => assert_eq!(
-                (error.kind(), std::fs::read(&journal).unwrap()),
-                (ErrorKind::Exists, thesis.into())
-            ),
+            Ok(dropped) => assert!(dropped && remnants.contains(&thesis) && !journal.exists()),
+            Err(error) => {
+                assert!(!remnants.contains(&thesis), "{error}");
+                assert_eq!(
+                    (error.kind(), std::fs::read(&journal).unwrap()),
+                    (ErrorKind::Exists, thesis.into())
+                );
+            }
         }
     }
     assert_eq!(std::fs::read(&path).unwrap(), old());
