@@ -10,7 +10,7 @@ use std::path::PathBuf;
 pub(crate) struct Arguments {
     /// The file that was being written: FILE, not FILE.partial.
     file: PathBuf,
-    /// Print a report as JSON, with the losses.
+    /// Print a report as JSON, with the losses and changes.
     #[arg(long)]
     json: bool,
 }
@@ -18,7 +18,8 @@ pub(crate) struct Arguments {
 const HELP: &str = "\
 Until it is committed, a file that Hyperchunk writes is FILE.partial, with FILE.journal beside it. If the
 program is killed, both stay, and `recover` makes FILE of them, with every completely written chunk. If FILE
-was committed before, it gets the data written since. The exit status is 1 if any written data are lost.
+was committed before, it gets the data written since; what another program changed in place stays as it is, and
+is named. The exit status is 1 if any written data are lost.
 
 If a program was interrupted while it edited FILE, FILE.redo stays. `recover` completes the commit, or drops it if
 FILE.redo is incomplete, as does any other program of Hyperchunk that opens FILE.
@@ -42,6 +43,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
                 "datasets": found.datasets,
                 "chunks": found.chunks,
                 "lost": found.lost,
+                "changed": found.changed,
                 "torn_bytes": found.torn,
                 "edit": found.edit,
             })
@@ -50,6 +52,9 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         say!("{shown}: the interrupted edit is settled");
     } else {
         say!("{shown}: {} datasets, {} chunks", found.datasets, found.chunks);
+    }
+    for what in found.changed.iter().take(100) {
+        crate::print_message(&format!("changed since its commit, kept as it is: {what}"));
     }
     if found.lost.is_empty() {
         return Ok(());

@@ -1,5 +1,6 @@
 //! Marks in a journal by which `recover` tells the file of its writer from another one of that name.
 
+use super::journal::Entry;
 use super::sink::Sink;
 use crate::{Error, ErrorKind, Result, os};
 use hyperchunk_format::Cursor;
@@ -68,23 +69,40 @@ impl CommitMark {
     }
 }
 
-/// Checks that the file in a sink has one of the commits of its writer. An attempt that failed has a mark, too, so
-/// that it need not be the last one.
+/// Finds the commit of its writer that the file in a sink has. An attempt that failed has a mark, too, so that it need
+/// not be the last one. Returns the number of entries before its mark.
 ///
 /// # Errors
-/// Changed if it has none of them.
-pub(super) fn check_commit(marks: &[CommitMark], sink: &dyn Sink, length: u64, journal: &Path) -> Result<()> {
-    for mark in marks.iter().rev() {
-        if mark.is_in(sink, length)? {
-            return Ok(());
+/// Changed if it has none of them, or may have been changed since.
+pub(super) fn find_commit(entries: &[Entry], sink: &dyn Sink, length: u64, journal: &Path) -> Result<usize> {
+    for (number, entry) in entries.iter().enumerate().rev() {
+        let Entry::Commit(mark) = entry else { continue };
+        if !mark.is_in(sink, length)? {
+            continue;
         }
+        let mut flags = [0];
+        sink.read_at(FLAGS_AT as u64, &mut flags)?;
+        // Structure that changes in place has no checksum here. While it is marked as open for writing, other programs
+        // do not change the file.
+        if mark.length == 0 && flags == [0] {
+            return Err(changed(
+                "one whose mark of a writer was cleared (h5clear), which may be changed",
+                journal,
+            ));
+        }
+        return Ok(number);
     }
+    Err(changed("one that was replaced or changed", journal))
+}
+
+/// Returns the error of a file that is not as its writer left it.
+pub(super) fn changed(got: &str, journal: &Path) -> Error {
     let message = format!(
-        "cannot recover the file: expected the one that a killed writer left, as it left it, got one that was \
-         replaced or changed since; move {} away to keep the file as it is",
+        "cannot recover the file: expected the one that a killed writer left, as it left it, got {got} since; move {} away \
+         to keep the file as it is",
         journal.display()
     );
-    Err(Error::new(ErrorKind::Changed, message))
+    Error::new(ErrorKind::Changed, message)
 }
 
 /// Mark of the file that a new one is to replace, if it exists.

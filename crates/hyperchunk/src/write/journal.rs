@@ -100,6 +100,11 @@ pub(super) enum Entry {
     Commit(CommitMark),
     /// The file that the new one is to replace.
     Replaces(ReplacedMark),
+    /// A recovery found a chunk damaged, and left it out.
+    Lost {
+        object: NodeId,
+        scaled: Box<[u64]>,
+    },
 }
 
 /// A dataset at its creation.
@@ -430,7 +435,8 @@ impl Entry {
             | Self::Resized { object, .. }
             | Self::Begins { object, .. }
             | Self::Wrote { object, .. }
-            | Self::Compact { object, .. } => Some(*object),
+            | Self::Compact { object, .. }
+            | Self::Lost { object, .. } => Some(*object),
             Self::Link { group, .. } | Self::Unlink { group, .. } => Some(*group),
             Self::Chunks(chunks) => chunks.first().map(|chunk| chunk.object),
             Self::Group { .. }
@@ -551,6 +557,11 @@ impl Entry {
                 bytes.push(18);
                 mark.encode(bytes);
             }
+            Self::Lost { object, scaled } => {
+                bytes.push(19);
+                number(bytes, object.0 as u64);
+                numbers(bytes, scaled);
+            }
         }
         Ok(())
     }
@@ -604,6 +615,7 @@ impl Entry {
             16 => Self::UserBlock(cursor.u64()?),
             17 => Self::Commit(CommitMark::decode(cursor)?),
             18 => Self::Replaces(ReplacedMark::decode(cursor)?),
+            19 => Self::Lost { object: id(cursor)?, scaled: taken_numbers(cursor)?.into() },
             other => return Err(Error::corrupt(format!("an entry of kind {other} in the journal"))),
         })
     }

@@ -2,8 +2,8 @@
 
 use super::abandoned_journal::{self, AbandonedJournal, JournalContents};
 use super::chunks::Data;
-use super::commit_mark::{self, CommitMark, ReplacedMark};
-use super::journal::{Entry, PlacedChunk, digest};
+use super::commit_mark::{self, ReplacedMark};
+use super::journal::{self, Entry, PlacedChunk, digest};
 use super::new_dataset::{check_encodable, dataset_node};
 use super::offset_sink::OffsetSink;
 use super::omitted_parts::{self, OmittedParts};
@@ -30,6 +30,9 @@ pub struct RecoveryReport {
     pub datasets: u64,
     /// Number of complete chunks.
     pub chunks: u64,
+    /// Committed contents that are not as they were committed, and are kept as they are: another program changed them
+    /// in place, or the writer was killed while it did.
+    pub changed: Vec<String>,
     /// Lost contents: chunks and parts of contiguous data that were journalled as written but are damaged;
     /// objects, links and attributes that HDF5 cannot hold.
     pub lost: Vec<String>,
@@ -39,29 +42,60 @@ pub struct RecoveryReport {
 
 /// Makes an HDF5 file from the remains of a killed writer's: from `path.partial`, or from `path` and the
 /// data written after the last commit. All complete data are there; incomplete chunks become unwritten
-/// ones.
+/// ones, or the committed ones that they were to replace. Elements that another program changed in place since the
+/// commit stay as they are.
 ///
 /// # Errors
 /// NotFound if there is nothing to recover; Io if a program still writes the file; Changed if the file was
-/// replaced or changed since, which then stays as it is; Corrupt if the journal is damaged.
+/// replaced since, or its structure, or a chunk that its writer rewrote, was changed: it then stays as it is; Corrupt if
+/// the journal is damaged.
 pub fn recover(path: impl AsRef<Path>) -> Result<RecoveryReport> {
     let path = path.as_ref();
     recovered(path).map_err(|error| error.file(path.display()))
 }
 
+/// Chunks by dataset and number.
+type PlacedChunks = HashMap<(NodeId, Box<[u64]>), PlacedChunk>;
+
 /// The journalled data of datasets.
 #[derive(Default)]
 struct JournalledDatasets {
-    chunks: HashMap<(NodeId, Box<[u64]>), PlacedChunk>,
-    begins: HashMap<NodeId, u64>,
-    wrote: Vec<(NodeId, u64, u64, u64)>,
-    user_block: u64,
+    /// True while entries before the commit that the file has are replayed.
+    is_committed: bool,
+    chunks: PlacedChunks,
+    /// The chunks of the commit that the file has.
+    committed: PlacedChunks,
+    /// The start of contiguous data, and whether the commit has them.
+    begins: HashMap<NodeId, (u64, bool)>,
+    wrote: Vec<WrittenRange>,
+    /// Chunks that an interrupted recovery left out.
+    lost: Vec<(NodeId, Box<[u64]>)>,
     end: u64,
     /// Contents that HDF5 cannot hold.
     left_out: OmittedParts,
-    commits: Vec<CommitMark>,
     /// The file that was to be replaced.
     replaces: Option<ReplacedMark>,
+}
+
+/// A range of contiguous data, in bytes.
+struct WrittenRange {
+    object: NodeId,
+    first: u64,
+    length: u64,
+    digest: u64,
+    is_committed: bool,
+}
+
+/// State of a journalled chunk.
+enum ChunkState {
+    Whole,
+    /// It is not as it was committed.
+    Changed,
+    /// Its last version is damaged; the committed one is in its place.
+    Restored,
+    Lost,
+    /// Another program changed the committed version, and the writer stored another one.
+    Conflict,
 }
 
 fn recovered(path: &Path) -> Result<RecoveryReport> {
@@ -88,28 +122,32 @@ fn recovered(path: &Path) -> Result<RecoveryReport> {
     // The releases for which it was written do not matter any more: all contents are kept.
     let mut options = CreateOptions { journal: false, sync: Sync::Commit, ..CreateOptions::default() };
     (options.oldest, options.newest) = (LibVersion::V18, LibVersion::V200);
-    let mut tree = Tree::new(false);
-    let mut found = JournalledDatasets::default();
-    for entry in entries {
-        replay(&mut tree, &mut found, entry)?;
-    }
     let local = Arc::new(LocalSink::reopen(path)?);
     journal.check(path, &local.partial(), &local.metadata()?)?;
-    options.user_block = found.user_block;
-    let first = found.end.max(local.length()?.saturating_sub(found.user_block)).next_multiple_of(8);
-    let sink = OffsetSink::over(Arc::<LocalSink>::clone(&local), found.user_block);
-    if is_finished && is_marked {
-        let length = local.length()?.saturating_sub(found.user_block);
-        commit_mark::check_commit(&found.commits, &*sink, length, journal.path())?;
+    let user_block =
+        entries.iter().find_map(|entry| if let Entry::UserBlock(size) = entry { Some(*size) } else { None });
+    options.user_block = user_block.unwrap_or(0);
+    let length = local.length()?.saturating_sub(options.user_block);
+    let sink = OffsetSink::over(Arc::<LocalSink>::clone(&local), options.user_block);
+    let committed = match is_finished && is_marked {
+        true => commit_mark::find_commit(&entries, &*sink, length, journal.path())?,
+        false => 0,
+    };
+    let mut tree = Tree::new(false);
+    let mut found = JournalledDatasets::default();
+    for (number, entry) in entries.into_iter().enumerate() {
+        found.is_committed = number < committed;
+        replay(&mut tree, &mut found, entry)?;
     }
+    let first = found.end.max(length).next_multiple_of(8);
     if let Some(replaces) = found.replaces.filter(|_| !is_finished) {
         replaces.check(path, &local.partial(), journal.path())?;
     }
     let shown = path.to_string_lossy();
+    let journal_path = journal.path().to_owned();
     // Its commit is marked, too: this recovery may be interrupted, and repeated.
     let journal = journal.resume(end)?;
     let writer = Writer::over(local, Some(&shown), &options, Some(journal), first);
-    let lost = Mutex::new(Vec::new());
     let mut recovered = RecoveryReport { torn, ..RecoveryReport::default() };
     let mut datasets = HashMap::new();
     for (number, node) in tree.nodes.iter().enumerate() {
@@ -120,65 +158,124 @@ fn recovered(path: &Path) -> Result<RecoveryReport> {
     }
     let names = names(&tree);
     let shown = |id: NodeId| names.get(&id).cloned().unwrap_or_else(|| "a dataset without a name".into());
-    let lose = |what: String| lost.lock().unwrap_or_else(PoisonError::into_inner).push(what);
-    let whole = Mutex::new(0_u64);
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    spread(threads, found.chunks.values(), Vec::new, |bytes: &mut Vec<u8>, placed: &PlacedChunk| {
-        let Some(dataset) = datasets.get(&placed.object) else { return Ok(()) };
-        let Data::Chunked(chunks) = &dataset.data else { return Ok(()) };
-        let size = usize::try_from(placed.size).map_err(|_| Error::limit("a chunk larger than memory"))?;
-        crate::room::resize(bytes, size)?;
-        sink.read_at(placed.address, bytes)?;
-        if digest(bytes) == placed.digest {
-            chunks.found(placed);
-            *whole.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-        } else {
-            lose(format!("chunk {:?} of {}", placed.scaled, shown(placed.object)));
+    let chunk = |object: NodeId, scaled: &[u64]| format!("chunk {scaled:?} of {}", shown(object));
+    recovered.lost.extend(found.lost.iter().map(|(object, scaled)| chunk(*object, scaled)));
+    let mut decisions = Vec::new();
+    for (key, state) in chunk_states(&found, &datasets, &*sink)? {
+        let (object, scaled) = key;
+        match state {
+            ChunkState::Whole => recovered.chunks += 1,
+            ChunkState::Changed => {
+                recovered.chunks += 1;
+                recovered.changed.push(chunk(*object, scaled));
+            }
+            ChunkState::Restored | ChunkState::Lost => {
+                recovered.lost.push(chunk(*object, scaled));
+                decisions.push(Entry::Lost { object: *object, scaled: scaled.clone() });
+                decisions.extend(found.committed.get(key).map(|placed| Entry::Chunks(vec![placed.clone()])));
+            }
+            ChunkState::Conflict => {
+                let got =
+                    format!("one whose {}, which the writer rewrote, was changed", chunk(*object, scaled));
+                return Err(commit_mark::changed(&got, &journal_path));
+            }
         }
-        Ok(())
-    })?;
-    for (id, dataset) in &datasets {
-        contiguous(*id, dataset, &found, &*sink, &mut |what| lose(format!("{what} of {}", shown(*id))))?;
     }
-    let left_out = found.left_out.describe(&names);
-    lost.lock().unwrap_or_else(PoisonError::into_inner).extend(left_out);
+    // This recovery may be repeated, after its commit.
+    writer.0.note(&decisions)?;
+    for (id, dataset) in &datasets {
+        contiguous(*id, dataset, &found, &*sink, &mut |what, is_kept| {
+            let list = if is_kept { &mut recovered.changed } else { &mut recovered.lost };
+            list.push(format!("{what} of {}", shown(*id)));
+        })?;
+    }
+    recovered.lost.extend(found.left_out.describe(&names));
     *writer.0.tree_mut() = tree;
-    let unencodable = omitted_parts::unencodable(&writer)?;
-    lost.lock().unwrap_or_else(PoisonError::into_inner).extend(unencodable);
+    recovered.lost.extend(omitted_parts::unencodable(&writer)?);
     writer.flush()?;
     writer.close()?;
-    recovered.chunks = whole.into_inner().unwrap_or_else(PoisonError::into_inner);
-    recovered.lost = lost.into_inner().unwrap_or_else(PoisonError::into_inner);
     recovered.lost.sort();
+    recovered.changed.sort();
     Ok(recovered)
 }
 
+/// Compares the chunks with the journal, and puts those that are kept into their datasets.
+fn chunk_states<'a>(
+    found: &'a JournalledDatasets,
+    datasets: &HashMap<NodeId, Arc<DatasetNode>>,
+    sink: &dyn Sink,
+) -> Result<Vec<(&'a (NodeId, Box<[u64]>), ChunkState)>> {
+    let states = Mutex::new(Vec::new());
+    // A smaller extent may have dropped committed ones.
+    let dropped = found.committed.keys().filter(|key| !found.chunks.contains_key(*key));
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    spread(threads, found.chunks.keys().chain(dropped), Vec::new, |bytes: &mut Vec<u8>, key| {
+        let Some(Data::Chunked(chunks)) = datasets.get(&key.0).map(|dataset| &dataset.data) else {
+            return Ok(());
+        };
+        let mut is_whole = |placed: &PlacedChunk| -> Result<bool> {
+            let size =
+                usize::try_from(placed.size).map_err(|_| Error::limit("a chunk larger than memory"))?;
+            crate::room::resize(bytes, size)?;
+            sink.read_at(placed.address, bytes)?;
+            Ok(digest(bytes) == placed.digest)
+        };
+        let (last, committed) = (found.chunks.get(key), found.committed.get(key));
+        let is_last =
+            last.is_some_and(|last| committed.is_none_or(|committed| committed.address == last.address));
+        let state = match (last, committed) {
+            (_, Some(committed)) if !is_last && !is_whole(committed)? => ChunkState::Conflict,
+            (None, _) => return Ok(()),
+            (Some(last), _) if is_whole(last)? => {
+                chunks.found(last);
+                ChunkState::Whole
+            }
+            (Some(_), None) => ChunkState::Lost,
+            (Some(_), Some(committed)) => {
+                chunks.found(committed);
+                if is_last { ChunkState::Changed } else { ChunkState::Restored }
+            }
+        };
+        states.lock().unwrap_or_else(PoisonError::into_inner).push((key, state));
+        Ok(())
+    })?;
+    Ok(states.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
 /// Recovers contiguous data. Bytes that were not journalled become the fill value again, since they may be
-/// half-written.
+/// half-written. Those of committed data stay as they are: another program may have written them. `report` is called
+/// for damaged ranges, and told whether it is a committed one that is kept.
 fn contiguous(
     id: NodeId,
     dataset: &DatasetNode,
     found: &JournalledDatasets,
     sink: &dyn Sink,
-    lose: &mut dyn FnMut(String),
+    report: &mut dyn FnMut(String, bool),
 ) -> Result<()> {
     let Data::Contiguous { address, size } = &dataset.data else { return Ok(()) };
-    let Some(start) = found.begins.get(&id).copied() else { return Ok(()) };
+    let Some((start, is_committed)) = found.begins.get(&id).copied() else { return Ok(()) };
     // The last write of each byte counts. Going backwards, later writes cover earlier ones.
     let mut covered: BTreeMap<u64, u64> = BTreeMap::new();
     let mut bytes = Vec::new();
-    for (_, first, length, expected) in found.wrote.iter().rev().filter(|(object, ..)| *object == id) {
+    for range in found.wrote.iter().rev().filter(|range| range.object == id) {
+        let WrittenRange { first, length, .. } = range;
         let end = first.saturating_add(*length).min(*size);
         let overlaps = covered.range(..end).next_back().is_some_and(|(_, covered)| covered > first);
         if !overlaps {
             crate::room::resize(&mut bytes, usize::try_from(*length).unwrap_or(0))?;
             sink.read_at(start + first, &mut bytes)?;
-            if digest(&bytes) != *expected {
-                lose(format!("bytes {first} to {end}"));
-                continue;
+            if digest(&bytes) != range.digest {
+                report(format!("bytes {first} to {end}"), range.is_committed);
+                if !is_committed {
+                    continue;
+                }
             }
         }
         add_range(&mut covered, *first, end);
+    }
+    *address.lock().unwrap_or_else(PoisonError::into_inner) = Some(start);
+    if is_committed {
+        return Ok(());
     }
     let mut at = 0;
     let pattern = dataset.filled(dataset.element_size)?;
@@ -198,7 +295,6 @@ fn contiguous(
             next += length as u64;
         }
     }
-    *address.lock().unwrap_or_else(PoisonError::into_inner) = Some(start);
     Ok(())
 }
 
@@ -235,8 +331,15 @@ fn replay(tree: &mut Tree, found: &mut JournalledDatasets, entry: Entry) -> Resu
         return Ok(());
     }
     match entry {
-        Entry::UserBlock(size) => found.user_block = size,
-        Entry::Commit(mark) => found.commits.push(mark),
+        Entry::UserBlock(_) | Entry::Commit(_) => {}
+        Entry::Lost { object, scaled } => {
+            let key = (object, scaled);
+            found.chunks.remove(&key);
+            if found.is_committed {
+                found.committed.remove(&key);
+            }
+            found.lost.push(key);
+        }
         Entry::Replaces(mark) => found.replaces = Some(mark),
         Entry::Group { track_order } => {
             tree.add(Node::new(NodeKind::Group(GroupNode::default()), track_order));
@@ -319,11 +422,14 @@ fn replay(tree: &mut Tree, found: &mut JournalledDatasets, entry: Entry) -> Resu
             let mut dataspace = dataset.dataspace.write().unwrap_or_else(PoisonError::into_inner);
             if let hyperchunk_format::model::Dataspace::Simple { dims: old, .. } = &mut *dataspace {
                 if let Data::Chunked(chunks) = &dataset.data {
-                    found.chunks.retain(|(of, scaled), _| {
-                        let within = scaled.iter().zip(&chunks.dims).zip(&dims);
-                        *of != object
-                            || within.into_iter().all(|((scaled, chunk), dim)| scaled * chunk < *dim)
-                    });
+                    let within = |(of, scaled): &(NodeId, Box<[u64]>), _: &mut PlacedChunk| {
+                        let mut axes = scaled.iter().zip(&chunks.dims).zip(&dims);
+                        *of != object || axes.all(|((scaled, chunk), dim)| scaled * chunk < *dim)
+                    };
+                    found.chunks.retain(within);
+                    if found.is_committed {
+                        found.committed.retain(within);
+                    }
                 }
                 *old = dims;
             }
@@ -331,16 +437,23 @@ fn replay(tree: &mut Tree, found: &mut JournalledDatasets, entry: Entry) -> Resu
         Entry::Chunks(chunks) => {
             for placed in chunks {
                 found.end = found.end.max(placed.address.saturating_add(placed.size));
-                found.chunks.insert((placed.object, placed.scaled.clone()), placed);
+                let key = (placed.object, placed.scaled.clone());
+                if found.is_committed {
+                    found.committed.insert(key.clone(), placed.clone());
+                }
+                found.chunks.insert(key, placed);
             }
         }
         Entry::Begins { object, address } => {
             if let Data::Contiguous { size, .. } = &tree.dataset(object)?.data {
                 found.end = found.end.max(address.saturating_add(*size));
             }
-            found.begins.insert(object, address);
+            found.begins.insert(object, (address, found.is_committed));
         }
-        Entry::Wrote { object, first, length, digest } => found.wrote.push((object, first, length, digest)),
+        Entry::Wrote { object, first, length, digest } => {
+            let is_committed = found.is_committed;
+            found.wrote.push(WrittenRange { object, first, length, digest, is_committed });
+        }
         Entry::Compact { object, data } => {
             if let Data::Compact(old) = &tree.dataset(object)?.data {
                 let mut old = old.write().unwrap_or_else(PoisonError::into_inner);

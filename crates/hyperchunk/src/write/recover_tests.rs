@@ -151,6 +151,103 @@ fn test_recover_of_a_file_that_was_changed() {
     }
 }
 
+/// Changes bytes of a file in place, as another program does that does not know the journal.
+fn overwrite(path: &Path, old: &[u8], new: &[u8]) {
+    let mut bytes = std::fs::read(path).unwrap();
+    let places: Vec<usize> =
+        (0..=bytes.len() - old.len()).filter(|at| bytes[*at..].starts_with(old)).collect();
+    assert_eq!(places.len(), 1);
+    bytes[places[0]..places[0] + new.len()].copy_from_slice(new);
+    std::fs::write(path, bytes).unwrap();
+}
+
+fn stored(path: &Path, name: &str) -> Vec<u8> {
+    let file = File::open(path, &OpenOptions::default()).unwrap();
+    let dataset = file.root().unwrap().group().unwrap().get(name.as_bytes()).unwrap().dataset().unwrap();
+    let mut bytes = vec![0; 400];
+    dataset.read(&Selection::All, &mut bytes).unwrap();
+    bytes
+}
+
+/// Leaves a committed file with chunks, 60 in the first and 6 in the others, and contiguous data, of which the first half
+/// is 5 and the rest unwritten.
+fn killed_with_data(path: &Path, late: impl FnOnce(&Writer, &DatasetWriter, &DatasetWriter)) {
+    let file = Writer::create(path, &CreateOptions::default()).unwrap();
+    add(&file, "chunked");
+    let chunked = file.dataset(file.object(b"/chunked").unwrap()).unwrap();
+    chunked.write(&Selection::All, &[&[60; 40][..], &[6; 360]].concat()).unwrap();
+    let dataspace = Dataspace::Simple { dims: vec![100], max: vec![Some(100)] };
+    let options = DatasetOptions::new(int32(), dataspace);
+    let contiguous = file.create_dataset(NodeId::ROOT, b"contiguous", options).unwrap();
+    let half = Selection::Axes(vec![hyperchunk_format::select::Axis::range(0..50)]);
+    contiguous.write(&half, &[5; 200]).unwrap();
+    file.flush().unwrap();
+    add(&file, "late");
+    late(&file, &chunked, &contiguous);
+}
+
+#[test]
+fn test_recover_keeps_what_another_program_changed_in_place() {
+    let folder = Folder::new("in-place");
+    let path = folder.at("a.h5");
+    killed_with_data(&path, |_, _, _| ());
+    overwrite(&path, &[60; 40], &[66; 40]);
+    overwrite(&path, &[5; 200], &[55; 8]);
+    // Also where nothing was written yet.
+    overwrite(&path, &[&[5; 192][..], &[0; 200]].concat(), &[&[5; 192][..], &[9; 4]].concat());
+    let journal = folder.at("a.h5.journal");
+    std::fs::hard_link(&journal, folder.at("kept")).unwrap();
+    let expected = [
+        [&[66; 40][..], &[6; 360]].concat(),
+        [&[55; 8][..], &[5; 192], &[9; 4], &[0; 196]].concat(),
+        vec![7; 400],
+    ];
+    for _ in 0..2 {
+        let found = recover(&path).unwrap();
+        assert_eq!(found.lost, Vec::<String>::new());
+        assert_eq!(found.changed, ["bytes 0 to 200 of /contiguous", "chunk [0] of /chunked"]);
+        assert_eq!(found.chunks, 20);
+        for (name, values) in ["chunked", "contiguous", "late"].iter().zip(&expected) {
+            assert_eq!(&stored(&path, name), values, "{name}");
+        }
+        // An interruption after the commit: it is repeated.
+        if folder.at("kept").exists() {
+            std::fs::rename(folder.at("kept"), &journal).unwrap();
+        }
+    }
+}
+
+#[test]
+fn test_recover_puts_the_committed_chunk_in_the_place_of_a_damaged_one() {
+    let folder = Folder::new("restored");
+    let path = folder.at("a.h5");
+    let first = Selection::Axes(vec![hyperchunk_format::select::Axis::range(0..10)]);
+    killed_with_data(&path, |_, chunked, _| chunked.write(&first, &[8; 40]).unwrap());
+    // Its bytes did not reach the disk.
+    overwrite(&path, &[8; 40], &[0; 40]);
+    let journal = folder.at("a.h5.journal");
+    std::fs::hard_link(&journal, folder.at("kept")).unwrap();
+    for _ in 0..2 {
+        let found = recover(&path).unwrap();
+        assert_eq!((found.lost, found.changed), (vec!["chunk [0] of /chunked".to_owned()], vec![]));
+        assert_eq!(stored(&path, "chunked"), [&[60; 40][..], &[6; 360]].concat());
+        if folder.at("kept").exists() {
+            std::fs::rename(folder.at("kept"), &journal).unwrap();
+        }
+    }
+}
+
+#[test]
+fn test_recover_of_a_chunk_that_two_programs_changed() {
+    let folder = Folder::new("conflict");
+    let path = folder.at("a.h5");
+    let first = Selection::Axes(vec![hyperchunk_format::select::Axis::range(0..10)]);
+    killed_with_data(&path, |_, chunked, _| chunked.write(&first, &[8; 40]).unwrap());
+    overwrite(&path, &[60; 40], &[66; 40]);
+    assert_refused(&path);
+    assert_eq!(stored(&path, "chunked"), [&[66; 40][..], &[6; 360]].concat());
+}
+
 #[test]
 fn test_recover_of_an_unfinished_file_whose_place_is_taken() {
     let folder = Folder::new("taken");
@@ -250,6 +347,17 @@ fn test_recover_in_swmr_mode() {
     start();
     let found = recover(&path).unwrap();
     assert_eq!((found.chunks, found.lost), (30, vec![]));
+    std::fs::remove_file(&path).unwrap();
+    start();
+    // As `h5clear -s` does, after which other programs may change the structure.
+    let mut bytes = std::fs::read(&path).unwrap();
+    assert_eq!(bytes[11], 5);
+    bytes[11] = 0;
+    let sum = hyperchunk_format::checksum::lookup3(&bytes[..44]);
+    bytes[44..48].copy_from_slice(&sum.to_le_bytes());
+    std::fs::write(&path, bytes).unwrap();
+    assert_refused(&path);
+    std::fs::remove_file(folder.at("a.h5.journal")).unwrap();
     std::fs::remove_file(&path).unwrap();
     start();
     whole(&folder.at("b.h5"), &["precious"]);
