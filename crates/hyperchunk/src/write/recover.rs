@@ -54,8 +54,9 @@ pub fn recover(path: impl AsRef<Path>) -> Result<RecoveryReport> {
     recovered(path).map_err(|error| error.file(path.display()))
 }
 
-/// Chunks by dataset and number.
-type PlacedChunks = HashMap<(NodeId, Box<[u64]>), PlacedChunk>;
+/// Dataset and number of a chunk.
+type ChunkKey = (NodeId, Box<[u64]>);
+type PlacedChunks = HashMap<ChunkKey, PlacedChunk>;
 
 /// The journalled data of datasets.
 #[derive(Default)]
@@ -69,7 +70,7 @@ struct JournalledDatasets {
     begins: HashMap<NodeId, (u64, bool)>,
     wrote: Vec<WrittenRange>,
     /// Chunks that an interrupted recovery left out.
-    lost: Vec<(NodeId, Box<[u64]>)>,
+    lost: Vec<ChunkKey>,
     end: u64,
     /// Contents that HDF5 cannot hold.
     left_out: OmittedParts,
@@ -204,7 +205,7 @@ fn chunk_states<'a>(
     found: &'a JournalledDatasets,
     datasets: &HashMap<NodeId, Arc<DatasetNode>>,
     sink: &dyn Sink,
-) -> Result<Vec<(&'a (NodeId, Box<[u64]>), ChunkState)>> {
+) -> Result<Vec<(&'a ChunkKey, ChunkState)>> {
     let states = Mutex::new(Vec::new());
     // A smaller extent may have dropped committed ones.
     let dropped = found.committed.keys().filter(|key| !found.chunks.contains_key(*key));
@@ -422,7 +423,7 @@ fn replay(tree: &mut Tree, found: &mut JournalledDatasets, entry: Entry) -> Resu
             let mut dataspace = dataset.dataspace.write().unwrap_or_else(PoisonError::into_inner);
             if let hyperchunk_format::model::Dataspace::Simple { dims: old, .. } = &mut *dataspace {
                 if let Data::Chunked(chunks) = &dataset.data {
-                    let within = |(of, scaled): &(NodeId, Box<[u64]>), _: &mut PlacedChunk| {
+                    let within = |(of, scaled): &ChunkKey, _: &mut PlacedChunk| {
                         let mut axes = scaled.iter().zip(&chunks.dims).zip(&dims);
                         *of != object || axes.all(|((scaled, chunk), dim)| scaled * chunk < *dim)
                     };
