@@ -10,6 +10,7 @@ import h5py
 import hyperchunk
 import numpy as np
 import pytest
+from fresh import HYPERCHUNK
 from hyperchunk.exceptions import UnsupportedError
 
 EDITS = """
@@ -72,6 +73,27 @@ def test_killed_at_each_write(libver: str, tmp_path: Path) -> None:
     assert number(path, h5py.File) == 2
     assert refused >= 8
     assert complete > 0
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not here")
+@pytest.mark.parametrize("option", ["", "--guard"])
+def test_commands_guard_their_commit(option: str, tmp_path: Path) -> None:
+    original, path = tmp_path / "original.h5", tmp_path / "a.h5"
+    make(original, "earliest")
+    refused = 0
+    for when in range(1, 100):
+        shutil.copyfile(original, path)
+        strace = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=pwrite64,pwritev"]
+        strace += ["-e", f"inject=pwrite64,pwritev:signal=KILL:when={when}"]
+        words = [HYPERCHUNK, "attr", "set", path, "/", "number", "[1, 2, 3]", "--overwrite", *filter(None, [option])]
+        done = subprocess.run([*strace, *words], capture_output=True, text=True)
+        refused += path.read_bytes()[8] == 255
+        with hyperchunk.open(path) as file:
+            assert np.array_equal(file.attrs["number"], 0) or np.array_equal(file.attrs["number"], [1, 2, 3])
+        if done.returncode == 0:
+            break
+    assert done.returncode == 0, done.stderr
+    assert (refused > 0) == bool(option)
 
 
 @pytest.mark.parametrize("libver", ["earliest", "latest"])

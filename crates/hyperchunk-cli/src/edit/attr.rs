@@ -1,7 +1,7 @@
 //! `hyperchunk attr`.
 
 use super::value::{self, ElementType};
-use super::{Outcome as EditOutcome, edit};
+use super::{EditOptions, Outcome as EditOutcome, edit};
 use crate::dump::json;
 use crate::json::Text;
 use crate::ls::describe_attribute;
@@ -87,6 +87,8 @@ pub(crate) struct Set {
     /// Replace an existing attribute.
     #[arg(long)]
     overwrite: bool,
+    #[command(flatten)]
+    edit: EditOptions,
 }
 
 const SET_HELP: &str = "\
@@ -109,6 +111,8 @@ pub(crate) struct Remove {
     /// Names of the attributes.
     #[arg(required = true)]
     names: Vec<String>,
+    #[command(flatten)]
+    edit: EditOptions,
 }
 
 const REMOVE_HELP: &str = "\
@@ -184,7 +188,7 @@ fn set(arguments: &Set) -> Outcome {
     let name = arguments.name.as_bytes();
     let value = value::parse(&arguments.value, arguments.element)
         .map_err(|why| format!("cannot set {}: {why}", escape(&arguments.name, 200)))?;
-    let datatype = edit(&arguments.file, |file| -> EditOutcome<_> {
+    let datatype = edit(&arguments.file, &arguments.edit, |file| -> EditOutcome<_> {
         let object = file.object(arguments.object.as_bytes())?;
         if !arguments.overwrite && file.attribute(object, name)?.is_some() {
             let (name, object) = (escape(&arguments.name, 200), escape(&arguments.object, 2000));
@@ -210,7 +214,7 @@ fn set(arguments: &Set) -> Outcome {
 }
 
 fn remove(arguments: &Remove) -> Outcome {
-    edit(&arguments.file, |file| {
+    edit(&arguments.file, &arguments.edit, |file| {
         let object = file.object(arguments.object.as_bytes())?;
         for name in &arguments.names {
             if file.attribute(object, name.as_bytes())?.is_none() {

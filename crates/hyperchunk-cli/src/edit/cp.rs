@@ -1,7 +1,7 @@
 //! `hyperchunk cp`.
 
 use super::links::{shown, target};
-use super::{existing, finish, local, options};
+use super::{EditOptions, existing, finish, local};
 use crate::Outcome;
 use crate::source::{SourceOptions, is_url, split};
 use clap::Args;
@@ -34,6 +34,8 @@ pub(crate) struct Arguments {
     /// Print a report as JSON.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    edit: EditOptions,
     #[command(flatten)]
     source: SourceOptions,
 }
@@ -72,10 +74,10 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let is_own = !is_url(from) && same_file(&local(from)?, file);
     let exists = file.symlink_metadata().is_ok();
     let writer = if exists {
-        Writer::edit(file, &options())?
+        Writer::edit(file, &arguments.edit.to_create())?
     } else {
         output::accept(file, &[output::Kind::Hdf5])?;
-        let mut options = options();
+        let mut options = arguments.edit.to_create();
         (options.replace, options.journal) = (false, false);
         Writer::create(file, &options)?
     };

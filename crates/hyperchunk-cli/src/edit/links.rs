@@ -1,6 +1,6 @@
 //! `hyperchunk mv`, `rm`, `mkdir` and `ln`.
 
-use super::{edit, existing};
+use super::{EditOptions, edit, existing};
 use crate::Outcome;
 use clap::Args;
 use hyperchunk::write::NewLink;
@@ -21,6 +21,8 @@ pub(crate) struct Move {
     /// Replace what has the new path.
     #[arg(long)]
     overwrite: bool,
+    #[command(flatten)]
+    edit: EditOptions,
 }
 
 const MOVE_HELP: &str = "\
@@ -42,6 +44,8 @@ pub(crate) struct Remove {
     /// Remove groups, with everything in them.
     #[arg(short, long)]
     recursive: bool,
+    #[command(flatten)]
+    edit: EditOptions,
 }
 
 const REMOVE_HELP: &str = "\
@@ -63,6 +67,8 @@ pub(crate) struct MakeGroup {
     /// Make missing groups of the paths; groups that exist are no error.
     #[arg(short, long)]
     parents: bool,
+    #[command(flatten)]
+    edit: EditOptions,
 }
 
 const GROUP_HELP: &str = "\
@@ -91,6 +97,8 @@ pub(crate) struct MakeLink {
     /// Replace what has the link's path.
     #[arg(long)]
     overwrite: bool,
+    #[command(flatten)]
+    edit: EditOptions,
 }
 
 const LINK_HELP: &str = "\
@@ -119,7 +127,7 @@ pub(super) fn shown(path: &str) -> String {
 
 pub(crate) fn rename(arguments: &Move) -> Outcome {
     let new = target(&arguments.new, &arguments.old)?;
-    edit(&arguments.file, |file| {
+    edit(&arguments.file, &arguments.edit, |file| {
         let place = file.place(new.as_bytes(), arguments.parents)?;
         Ok(file.rename(arguments.old.as_bytes(), &place, existing(arguments.overwrite))?)
     })?;
@@ -128,7 +136,7 @@ pub(crate) fn rename(arguments: &Move) -> Outcome {
 }
 
 pub(crate) fn remove(arguments: &Remove) -> Outcome {
-    edit(&arguments.file, |file| {
+    edit(&arguments.file, &arguments.edit, |file| {
         for path in &arguments.paths {
             file.remove(path.as_bytes(), arguments.recursive)?;
         }
@@ -141,7 +149,7 @@ pub(crate) fn remove(arguments: &Remove) -> Outcome {
 }
 
 pub(crate) fn make_group(arguments: &MakeGroup) -> Outcome {
-    edit(&arguments.file, |file| {
+    edit(&arguments.file, &arguments.edit, |file| {
         for path in &arguments.paths {
             file.make_group(path.as_bytes(), arguments.parents)?;
         }
@@ -167,7 +175,7 @@ pub(crate) fn make_link(arguments: &MakeLink) -> Outcome {
         _ => ("", to.clone()),
     };
     let link = target(&arguments.link, &inside)?;
-    let dangles = edit(&arguments.file, |file| {
+    let dangles = edit(&arguments.file, &arguments.edit, |file| {
         let here = if arguments.external { None } else { Some(file.object(to.as_bytes())) };
         let target = match (&here, arguments.soft) {
             (None, _) => NewLink::External { file: other.into(), path: inside.as_str().into() },

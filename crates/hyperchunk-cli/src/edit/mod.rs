@@ -5,6 +5,7 @@ pub(crate) mod cp;
 pub(crate) mod links;
 mod value;
 
+use clap::Args;
 use hyperchunk::encode::LibVersion;
 use hyperchunk::write::{CreateOptions, Existing, Writer};
 use std::path::PathBuf;
@@ -25,16 +26,27 @@ fn local(name: &str) -> Outcome<PathBuf> {
     Ok(hyperchunk::io::local_path(name).ok_or_else(no_file)?)
 }
 
-/// Options of an edit: a format newer than the file's is used for what needs it.
-fn options() -> CreateOptions {
-    let mut options = CreateOptions::default();
-    options.newest = LibVersion::V200;
-    options
+/// Options of all commands that edit.
+#[derive(Args, Debug)]
+pub(crate) struct EditOptions {
+    /// Let programs that use libhdf5 refuse the file while the commit is put into it, so that they never find a part
+    /// of it. The command waits for the disk two times more.
+    #[arg(long)]
+    guard: bool,
+}
+
+impl EditOptions {
+    /// Returns the options of the edit: a format newer than the file's is used for what needs it.
+    fn to_create(&self) -> CreateOptions {
+        let mut options = CreateOptions::default();
+        (options.newest, options.guard) = (LibVersion::V200, self.guard);
+        options
+    }
 }
 
 /// Edits a file in one commit: if `work` fails, the file stays as it was.
-fn edit<T>(file: &str, work: impl FnOnce(&Writer) -> Outcome<T>) -> Outcome<T> {
-    let writer = Writer::edit(local(file)?, &options())?;
+fn edit<T>(file: &str, options: &EditOptions, work: impl FnOnce(&Writer) -> Outcome<T>) -> Outcome<T> {
+    let writer = Writer::edit(local(file)?, &options.to_create())?;
     finish(&writer, work)
 }
 
