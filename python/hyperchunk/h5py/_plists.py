@@ -85,32 +85,32 @@ def create_dataset(
     plist = h5p.PropDCID() if dcpl is None else dcpl
     shown = dtypes.to_dtype(description)
     committed = tid._found._object if tid.committed() and tid._found._opened is hc._opened else None
-    parent, last = hc._place(name)
-    if plist.get_virtual_count():
-        made = creation.virtual(
-            parent,
-            last,
-            datatype=_core.Datatype(description),
-            committed=committed,
-            shape=list(space._need()),
-            max_shape=None if space._bounds == space._dims else list(space._bounds),
-            mappings=[_mapping(*mapping) for mapping in plist._mappings],
-            fill=creation.fill(hc._writing.writer, description, shown, plist._values.get("fill")),
-        )
-        return WritableDataset(hc._opened, made, hc._made(name))
     options = creation_options(plist)
     if space._dims is not None and space._bounds != space._dims:
         options["maxshape"] = space._bounds
-    made = creation.create(
-        hc._writing.writer,
-        parent,
-        last,
-        description,
-        committed,
-        shown,
-        space._dims,
-        options,  # type: ignore[arg-type]
-    )
+    with hc._new_link(name) as (parent, last):
+        if plist.get_virtual_count():
+            made = creation.virtual(
+                parent,
+                last,
+                datatype=_core.Datatype(description),
+                committed=committed,
+                shape=list(space._need()),
+                max_shape=None if space._bounds == space._dims else list(space._bounds),
+                mappings=[_mapping(*mapping) for mapping in plist._mappings],
+                fill=creation.fill(hc._writing.writer, description, shown, plist._values.get("fill")),
+            )
+        else:
+            made = creation.create(
+                hc._writing.writer,
+                parent,
+                last,
+                description,
+                committed,
+                shown,
+                space._dims,
+                options,  # type: ignore[arg-type]
+            )
     return WritableDataset(hc._opened, made, hc._made(name))
 
 

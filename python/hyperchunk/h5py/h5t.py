@@ -126,10 +126,10 @@ class TypeID(LocationID):
         if name is not None and name in parent:
             message = f"Unable to synchronously commit datatype (name already exists: {name!r})"
             raise also(NameExistsError(message), KeyError)
-        node, last = parent._place(name)
-        node.commit_datatype(last, _core.Datatype(in_file(self._description)))
         if name is None:
             raise UnsupportedError("h5t.TypeID.commit: a datatype without a name cannot be committed")
+        with parent._new_link(name) as (node, last):
+            node.commit_datatype(last, _core.Datatype(in_file(self._description)))
         self._found, self._handle = parent[name], group._handle
 
     def get_class(self) -> int:

@@ -80,22 +80,22 @@ def define(
 
 def show(structure: WritableFile, definition: _core.StoreDefinition, track_order: bool = False) -> _core.Node:
     """Makes a dataset in a writer's own file that represents one of the store."""
-    parent, last = structure._place(definition.path)
-    return parent.create_dataset(
-        last,
-        datatype=definition.datatype,
-        committed=None,
-        shape=[max(length, 1) for length in definition.shape],
-        max_shape=None,
-        layout="external",
-        chunks=[],
-        external=[(definition.marker().encode(), 0, None)],
-        preset=None,
-        filters=[],
-        fill=None,
-        fill_time="never",
-        track_order=track_order,
-    )
+    with structure._new_link(definition.path) as (parent, last):
+        return parent.create_dataset(
+            last,
+            datatype=definition.datatype,
+            committed=None,
+            shape=[max(length, 1) for length in definition.shape],
+            max_shape=None,
+            layout="external",
+            chunks=[],
+            external=[(definition.marker().encode(), 0, None)],
+            preset=None,
+            filters=[],
+            fill=None,
+            fill_time="never",
+            track_order=track_order,
+        )
 
 
 def empty() -> WritableFile:

@@ -40,10 +40,16 @@ def copy(
     if copier.stays(source):
         # The destination may be below the source: only earlier members are copied.
         copier.list_members(source, 1 if shallow else -1)
-    parent, last = target._place(name)
-    if parent.has_link(last):
-        raise NameExistsError(f"Unable to copy object (name already exists: {name!r})")
-    copier.one(source, parent, last, 1 if shallow else -1)
+    with target._new_link(name) as (parent, last):
+        if parent.has_link(last):
+            raise NameExistsError(f"Unable to copy object (name already exists: {name!r})")
+        try:
+            copier.one(source, parent, last, 1 if shallow else -1)
+        except BaseException:
+            # A part of it is not the copy of the call.
+            if parent.has_link(last):
+                parent.unlink(last)
+            raise
 
 
 class _Copier:

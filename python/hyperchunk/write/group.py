@@ -116,8 +116,8 @@ class WritableGroup(MutableNames, WritableObject, Group):
             ...     file.create_group("days/1").name
             '/days/1'
         """
-        parent, last = self._place(name)
-        made = parent.create_group(last, bool(track_order))
+        with self._new_link(name) as (parent, last):
+            made = parent.create_group(last, bool(track_order))
         if track_times:
             made.track_times()
         return WritableGroup(self._opened, made, self._made(name))
@@ -168,18 +168,18 @@ class WritableGroup(MutableNames, WritableObject, Group):
         extent = creation.extent(shape_of, array, shown) if not isinstance(data, Empty) else None
         if extent is None and shape is not None and not isinstance(data, Empty):
             raise TypeError("One of data, shape or dtype must be specified")
-        parent, last = self._place(name)
-        made = creation.create(self._writing.writer, parent, last, description, committed, shown, extent, options)
-        dataset = WritableDataset(self._opened, made, self._made(name))
-        if array is not None and array.size:
-            try:
-                dataset._put(array)
-            except Exception:
-                # Without its values, it is not the dataset of the call.
-                if last:
-                    with suppress(HyperchunkError):
-                        parent.unlink(last)
-                raise
+        with self._new_link(name) as (parent, last):
+            made = creation.create(self._writing.writer, parent, last, description, committed, shown, extent, options)
+            dataset = WritableDataset(self._opened, made, self._made(name))
+            if array is not None and array.size:
+                try:
+                    dataset._put(array)
+                except Exception:
+                    # Without its values, it is not the dataset of the call.
+                    if last:
+                        with suppress(HyperchunkError):
+                            parent.unlink(last)
+                    raise
         return dataset
 
     def _type(
@@ -234,17 +234,17 @@ class WritableGroup(MutableNames, WritableObject, Group):
             )
             raise also(also(InvalidError(message), TypeError), AttributeError)
         description, committed, shown, _ = self._type(layout.dtype, None)
-        parent, last = self._place(name)
-        made = creation.virtual(
-            parent,
-            last,
-            datatype=_core.Datatype(description),
-            committed=committed,
-            shape=list(layout.shape),
-            max_shape=None if layout.maxshape is None else list(layout.maxshape),
-            mappings=layout._mappings(self._opened.filename),
-            fill=creation.fill(self._writing.writer, description, shown, fillvalue),
-        )
+        with self._new_link(name) as (parent, last):
+            made = creation.virtual(
+                parent,
+                last,
+                datatype=_core.Datatype(description),
+                committed=committed,
+                shape=list(layout.shape),
+                max_shape=None if layout.maxshape is None else list(layout.maxshape),
+                mappings=layout._mappings(self._opened.filename),
+                fill=creation.fill(self._writing.writer, description, shown, fillvalue),
+            )
         return WritableDataset(self._opened, made, self._made(name))
 
     @contextmanager
@@ -285,10 +285,10 @@ class WritableGroup(MutableNames, WritableObject, Group):
         given = creation.overridden(creation.like(other), cast("DatasetOptions", wanted), shown)
         if dtype is None and shape is not None:
             description = other._data.datatype.description
-            parent, last = self._place(name)
             shown = dtypes.to_dtype(description)
             extent = (shape,) if isinstance(shape, int) else tuple(shape)
-            made = creation.create(self._writing.writer, parent, last, description, None, shown, extent, given)
+            with self._new_link(name) as (parent, last):
+                made = creation.create(self._writing.writer, parent, last, description, None, shown, extent, given)
             return WritableDataset(self._opened, made, self._made(name))
         if shape is None:
             return self.create_dataset(name, data=Empty(other.dtype), **given)
@@ -309,31 +309,31 @@ class WritableGroup(MutableNames, WritableObject, Group):
         if isinstance(value, HLObject):
             if value._opened is not self._opened:
                 raise ValueError("Unable to create link (the object is of another file)")
-            parent, last = self._place(name)
             assert isinstance(value._object, _core.Node)
-            parent.link_hard(last, value._object)
+            with self._new_link(name) as (parent, last):
+                parent.link_hard(last, value._object)
         elif isinstance(value, SoftLink):
-            parent, last = self._place(name)
-            parent.link_soft(last, encode(value.path))
+            with self._new_link(name) as (parent, last):
+                parent.link_soft(last, encode(value.path))
         elif isinstance(value, ExternalLink):
-            parent, last = self._place(name)
-            parent.link_external(last, encode(value.filename), encode(value.path))
+            with self._new_link(name) as (parent, last):
+                parent.link_external(last, encode(value.filename), encode(value.path))
         elif isinstance(value, HardLink):
             raise TypeError("a hard link is made by giving the object itself")
         elif isinstance(value, np.dtype):
-            parent, last = self._place(name)
-            parent.commit_datatype(last, _core.Datatype(datatypes.stored(value)))
+            with self._new_link(name) as (parent, last):
+                parent.commit_datatype(last, _core.Datatype(datatypes.stored(value)))
         else:
             dataset = self.create_dataset(None, data=value)
-            parent, last = self._place(name)
-            parent.link_hard(last, dataset._node)
+            with self._new_link(name) as (parent, last):
+                parent.link_hard(last, dataset._node)
 
     def __delitem__(self, name: str | bytes) -> None:
         """Removes a link; an object without links is deleted when the file is closed."""
         if name not in self:
             near = self._near(encode(name))
             raise ObjectNotFoundError(f"Couldn't delete link (no link of the name {name!r}){near}")
-        parent, last = self._place(name, make=False)
+        parent, last = self._place(name)
         parent.unlink(last)
 
     def move(self, source: str | bytes, dest: str | bytes) -> None:
@@ -388,8 +388,29 @@ class WritableGroup(MutableNames, WritableObject, Group):
 
     # --- Resolution of names ---
 
-    def _place(self, name: str | bytes | None, *, make: bool = True) -> tuple[_core.Node, bytes]:
-        """Returns the parent group of a path, creating missing groups, and the last name."""
+    @contextmanager
+    def _new_link(self, name: str | bytes | None) -> Iterator[tuple[_core.Node, bytes]]:
+        """Returns the parent group of a path for a new link, and the last name. Creates missing groups; after an
+        exception, they are removed unless something is in them.
+        """
+        made: list[tuple[_core.Node, bytes]] = []
+        try:
+            yield self._place(name, made)
+        except BaseException:
+            with suppress(HyperchunkError):
+                for parent, part in reversed(made):
+                    group = parent.get(part)
+                    if not isinstance(group, _core.Node) or group.link_count():
+                        break
+                    parent.unlink(part)
+            raise
+
+    def _place(
+        self, name: str | bytes | None, made: list[tuple[_core.Node, bytes]] | None = None
+    ) -> tuple[_core.Node, bytes]:
+        """Returns the parent group of a path, and the last name. With `made`, creates missing groups, and adds the
+        parent and the name of each.
+        """
         node = self._node
         if name is None:
             return node, b""
@@ -400,8 +421,9 @@ class WritableGroup(MutableNames, WritableObject, Group):
         if path.startswith(b"/"):
             node = self._writing.writer.root
         for part in parts[:-1]:
-            if make and not node.has_link(part):
-                node = node.create_group(part, False)
+            if made is not None and not node.has_link(part):
+                above, node = node, node.create_group(part, False)
+                made.append((above, part))
                 continue
             found = node.get(part)
             if not isinstance(found, _core.Node):

@@ -299,6 +299,50 @@ def test_what_is_of_another_file(tmp_path: Path) -> None:
             two["d"] = one["d"]
 
 
+REFUSED = {
+    "soft link": lambda file: file.__setitem__("a/b/c", hyperchunk.SoftLink("")),
+    "external link": lambda file: file.__setitem__("a/b/c", hyperchunk.ExternalLink("", "/x")),
+    "committed type": lambda file: file.__setitem__("a/b/c", np.dtype("O")),
+    "name of a group": lambda file: file.create_group("a/b/" + 70000 * "c"),
+    "name above": lambda file: file.create_group("a/" + 70000 * "b" + "/c"),
+    "chunks": lambda file: file.create_dataset("a/b/c", (3,), "i4", chunks=(5,)),
+    "filter": lambda file: file.create_dataset("a/b/c", (3,), "i4", compression="nope"),
+    "option": lambda file: file.create_dataset("a/b/c", (3,), "i4", nope=1),
+    "values": lambda file: file.create_dataset("a/b/c", (2,), "i4", data=["x", "y"]),
+    "fill value": lambda file: file.create_dataset("a/b/c", (2,), "i4", fillvalue="x"),
+    "virtual": lambda file: file.create_virtual_dataset("a/b/c", hyperchunk.VirtualLayout((4, 4), "i4", maxshape=5)),
+    "copy": lambda file: file.copy("odd", "a/b/c"),
+    "below a dataset": lambda file: file.create_group("d/b/c"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_refused_creation_leaves_no_groups(tmp_path: Path, what: str) -> None:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file["d"], file["there/d"] = 1, 2
+        # A copy fails at its second member, as that is of a class that nothing can copy.
+        file["odd/a"] = 1
+        h5py.h5d.create(file["odd"].id, b"b", h5py.h5t.UNIX_D32LE, h5py.h5s.create(h5py.h5s.SCALAR))
+    with hyperchunk.open(path, "r+") as file:
+        with pytest.raises((TypeError, ValueError, RuntimeError, OSError)):
+            REFUSED[what](file)
+        assert sorted(file) == ["d", "odd", "there"]
+    with h5py.File(path) as file:
+        assert sorted(file) == ["d", "odd", "there"]
+
+
+def test_refused_creation_keeps_what_was_there(tmp_path: Path) -> None:
+    with hyperchunk.File(tmp_path / "a.h5", "w") as file:
+        file.create_group("there")
+        with pytest.raises(ValueError, match="Chunk shape"):
+            file.create_dataset("there/new/d", (3,), "i4", chunks=(5,))
+        assert list(file["there"]) == []
+        with pytest.raises(ValueError, match="already exists"):
+            file.copy("there", "there")
+        assert list(file) == ["there"]
+
+
 # --- Attributes ---
 
 
