@@ -63,18 +63,18 @@ def left_out(what: str, why: str) -> None:
 
 
 def members(found: HDF5Group) -> Iterator[tuple[str, Member]]:
-    """Iterates over the members of a group that can be opened. User-defined links and damaged objects are omitted
-    with a warning; dangling links are skipped.
+    """Iterates over the members of a group that can be opened. Links that lead nowhere, user-defined links and damaged
+    objects are omitted with a warning.
     """
     for name in found:
         try:
             yield name, found[name]
         except ReadError:
             raise
-        except (NotFoundError, ObjectNotFoundError):
-            continue
         except (HyperchunkError, TypeError, ValueError) as error:
-            left_out(f"{(found.name or '').rstrip('/')}/{name}", str(error))
+            is_nowhere = isinstance(error, NotFoundError | ObjectNotFoundError)
+            why = f"the link leads nowhere: {error}" if is_nowhere else str(error)
+            left_out(f"{(found.name or '').rstrip('/')}/{name}", why)
 
 
 def references(listed: AttributeValue, axis: int) -> list[Reference]:

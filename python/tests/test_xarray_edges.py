@@ -145,8 +145,6 @@ def _unsayable(path: Path, what: str) -> None:
             file["g/a/b/odd"] = file["g"]
         elif what == "user link":
             file["zzz"] = h5py.ExternalLink("nowhere.h5", "/x")
-        elif what == "dangling":
-            file["zzz"] = h5py.SoftLink("/nowhere")
         elif what == "opaque fill":
             file["odd"] = np.arange(3.0)
             file["odd"].attrs["_FillValue"] = np.void(b"12345678")
@@ -197,10 +195,30 @@ def test_links_of_an_applications_own_class_are_left_out(tmp_path: Path) -> None
         assert "y" in xr.open_datatree(path, engine=Engine)["g"]
 
 
-def test_links_that_lead_nowhere_are_not_there(tmp_path: Path) -> None:
+NOWHERE = {
+    "soft": h5py.SoftLink("/nowhere"),
+    "through a dataset": h5py.SoftLink("/y/below"),
+    "circle": h5py.SoftLink("/odd"),
+    "no file": h5py.ExternalLink("nowhere.h5", "/x"),
+    "no object": h5py.ExternalLink("other.h5", "/nowhere"),
+}
+
+
+@pytest.mark.parametrize("place", ["", "g/"])
+@pytest.mark.parametrize("what", NOWHERE)
+def test_links_that_lead_nowhere_are_left_out_by_name(tmp_path: Path, what: str, place: str) -> None:
     path = tmp_path / "odd.h5"
-    _unsayable(path, "dangling")
-    assert set(xr.open_dataset(path, engine=Engine).variables) == {"y"}
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file["x"] = 1
+    with h5py.File(path, "w") as file:
+        file["y"] = file["g/y"] = np.arange(3)
+        file[f"{place}odd"] = NOWHERE[what]
+        file[f"{place}twin"] = h5py.SoftLink("/y")
+    with pytest.warns(LeftOutWarning, match=f"^/{place}odd is left out: ") as warned:
+        tree = xr.open_datatree(path, engine=Engine)
+    assert len(warned) == 1
+    assert tree["y"].values.tolist() == tree[f"{place}twin"].values.tolist() == [0, 1, 2]
+    assert f"{place}odd" not in tree
 
 
 # By number: bzip2, Blosc, LZ4, bitshuffle, Zstandard.
