@@ -88,6 +88,8 @@ mod unix {
         pub identity: (u64, u64),
         /// Its owner.
         pub user: u32,
+        /// Its group.
+        pub group: u32,
         /// Its type and permissions.
         pub mode: u32,
     }
@@ -232,6 +234,7 @@ mod unix {
             Ok(Entry {
                 identity: (found.st_dev as u64, found.st_ino as u64),
                 user: found.st_uid,
+                group: found.st_gid,
                 mode: u32::from(found.st_mode),
             })
         }

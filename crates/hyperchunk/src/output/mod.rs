@@ -46,6 +46,11 @@ const MAX_LINKS: usize = 40;
 const MAX_NAME_BYTES: usize = 255;
 /// Length in bytes of a temporary name without the file's own name.
 const TEMPORARY_BYTES: usize = 40;
+/// Permissions of a new file, before the user's mask.
+const USUAL_MODE: u32 = 0o666;
+/// Permissions of a file's group.
+#[cfg(unix)]
+const GROUP_BITS: u32 = 0o070;
 
 fn cannot_write(path: &Path, why: &str) -> Error {
     Error::invalid(format!("cannot write {}: {why}", shown(path)))
@@ -380,10 +385,9 @@ impl Output {
         let refused = |error: io::Error| refused(path, &error);
         let (folder, name) = Folder::of(path).map_err(refused)?;
         let temporary = temporary(&name);
-        let file = folder.create(&temporary, 0, 0o666).map_err(refused)?;
+        let file = create_unfinished(&folder, &temporary, &name, 0).map_err(refused)?;
         // From here on, dropping it deletes the file.
         let place = Place { folder, temporary, name, replace, is_locked };
-        keep_permissions(&place.folder, &place.name, &file);
         Ok(Self { file: Some(file), place: Some(place), path: path.to_owned() })
     }
 
@@ -452,17 +456,51 @@ impl Write for Output {
     }
 }
 
-/// Copies the permissions of the user's file that is replaced, so that the same users may access the new
-/// one.
+/// Creates an unfinished file that is to take the place of `name`. It is at no time more open than a file there.
+///
+/// # Errors
+/// As [`Folder::create`].
+pub(crate) fn create_unfinished(
+    folder: &Folder,
+    temporary: &OsStr,
+    name: &OsStr,
+    flags: i32,
+) -> io::Result<File> {
+    #[cfg(unix)]
+    let mode = folder.look(name).map_or(USUAL_MODE, |old| first_mode(&old));
+    #[cfg(not(unix))]
+    let mode = USUAL_MODE;
+    let file = folder.create(temporary, flags, mode)?;
+    keep_permissions(folder, name, &file);
+    Ok(file)
+}
+
+/// Returns the permissions with which a file is created that is to take the place of another one. Its group has none:
+/// it may not be the other file's.
+#[cfg(unix)]
+fn first_mode(old: &Entry) -> u32 {
+    if old.is_file() { old.mode & USUAL_MODE & !GROUP_BITS } else { USUAL_MODE }
+}
+
+/// Copies the group and the permissions of the user's file that is replaced, so that the same users may access the
+/// new one. In place of another user's file, the new one has no permissions that the old one lacked.
 pub(crate) fn keep_permissions(folder: &Folder, name: &OsStr, file: &File) {
     #[cfg(unix)]
     if let Ok(old) = folder.look(name)
         && old.is_file()
-        && old.user == companion::reader()
+        && let Ok(new) = file.metadata()
     {
-        use std::os::unix::fs::PermissionsExt as _;
+        use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};
+        let everybody = |mode: u32| (mode & 0o007) << 3;
+        let mut mode = old.mode & 0o777;
+        if old.user != companion::reader() {
+            mode &= new.mode() | everybody(new.mode());
+        }
+        if new.gid() != old.group && fchown(file, None, Some(old.group)).is_err() {
+            mode &= !GROUP_BITS | everybody(mode);
+        }
         // Where permissions cannot be set, they mean nothing, either.
-        drop(file.set_permissions(Permissions::from_mode(old.mode & 0o777)));
+        drop(file.set_permissions(Permissions::from_mode(mode)));
     }
     #[cfg(not(unix))]
     let _ = (folder, name, file, None::<Permissions>);

@@ -116,6 +116,50 @@ fn inputs_are_refused_by_every_name() {
 }
 
 #[test]
+fn unfinished_file_is_not_more_open_than_the_old_one() {
+    let folder = Scratch::new("unfinished");
+    let path = folder.0.join("a");
+    std::fs::write(&path, "old").unwrap();
+    let (place, name) = Folder::of(&path).unwrap();
+    for (mode, first) in [(0o600, 0o600), (0o640, 0o600), (0o444, 0o404), (0o755, 0o604)] {
+        std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+        assert_eq!(first_mode(&place.look(&name).unwrap()), first);
+        let output = Output::create(&path, true).unwrap();
+        let unfinished = output.file.as_ref().unwrap().metadata().unwrap();
+        assert_eq!(unfinished.permissions().mode() & 0o777, mode);
+    }
+    std::fs::remove_file(&path).unwrap();
+    symlink("elsewhere", &path).unwrap();
+    assert_eq!(first_mode(&place.look(&name).unwrap()), 0o666);
+}
+
+#[test]
+fn group_of_what_is_replaced_stays() {
+    use std::os::unix::fs::{MetadataExt as _, chown};
+    let folder = Scratch::new("group");
+    let (path, other) = (folder.0.join("a"), folder.0.join("b"));
+    std::fs::write(&path, "old").unwrap();
+    std::fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+    // Only root may choose any group and any owner.
+    if chown(&path, None, Some(12345)).is_err() {
+        return;
+    }
+    write(&path, b"new", true).unwrap();
+    let new = path.metadata().unwrap();
+    assert_eq!((new.gid(), new.mode() & 0o777), (12345, 0o640));
+    // In place of another user's file, it has the group, and no permission that the old one lacked.
+    for mode in [0o600, 0o640, 0o644] {
+        std::fs::write(&other, "old").unwrap();
+        std::fs::set_permissions(&other, Permissions::from_mode(mode)).unwrap();
+        chown(&other, Some(12345), Some(12345)).unwrap();
+        write(&other, b"new", true).unwrap();
+        let new = other.metadata().unwrap();
+        assert_eq!((new.uid(), new.gid()), (companion::reader(), 12345));
+        assert_eq!(new.mode() & 0o777 & !mode, 0);
+    }
+}
+
+#[test]
 fn permissions_of_what_is_replaced_stay() {
     let folder = Scratch::new("permissions");
     let path = folder.0.join("a");

@@ -205,7 +205,9 @@ impl LocalSink {
         }
         let flags = if sync == Sync::Write { os::SYNC } else { 0 };
         let partial = if scratch { output::temporary(&name) } else { partial_name(&name) };
-        let file = folder.create(&partial, flags, 0o666).map_err(|error| match error.kind() {
+        let file = output::create_unfinished(&folder, &partial, &name, flags).map_err(|error| match error
+            .kind()
+        {
             io::ErrorKind::AlreadyExists => {
                 let message = format!(
                     "{} is there: another program writes this file, or one was killed while it did; \
@@ -217,7 +219,6 @@ impl LocalSink {
             }
             _ => refused(&error),
         })?;
-        output::keep_permissions(&folder, &name, &file);
         let file = Arc::new(file);
         let lock = ExclusiveLock::take(&file, locking).map_err(|error| {
             // Empty, and in the way of the next attempt.
