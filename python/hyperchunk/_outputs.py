@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import secrets
+import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +22,25 @@ def path_beside(path: str | Path) -> str:
     return str(path.with_name(f".{path.name}.{secrets.token_hex(16)}.tmp"))
 
 
+def open_beside(path: str | Path, **options: Any) -> tuple[str, WritableFile]:
+    """Opens a new file in the same folder, which is to take the place of `path`: its path, and the file. If a file is
+    there, nobody else may read the new one until it is complete, and gets the permissions of the old one.
+    """
+    import hyperchunk
+
+    beside, mode = path_beside(path), "x"
+    with suppress(OSError):
+        if stat.S_ISREG(Path(path).lstat().st_mode):
+            os.close(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            mode = "w"
+    try:
+        file: Any = hyperchunk.open(beside, mode, **options)
+    except BaseException:
+        Path(beside).unlink(missing_ok=True)
+        raise
+    return beside, file
+
+
 @contextmanager
 def new_file(path: Path, overwrite: bool, inputs: list[str], **options: Any) -> Iterator[WritableFile]:
     """Opens a new file for writing. A link at its path is replaced; after an exception, everything is as it was.
@@ -30,11 +51,8 @@ def new_file(path: Path, overwrite: bool, inputs: list[str], **options: Any) -> 
         inputs: Files that it must not be.
         options: Options of :func:`hyperchunk.open`.
     """
-    import hyperchunk
-
     _core.check_output(path, overwrite, inputs)
-    beside = path_beside(path)
-    file: Any = hyperchunk.open(beside, "x", **options)
+    beside, file = open_beside(path, **options)
     try:
         yield file
         file.close()
@@ -46,4 +64,4 @@ def new_file(path: Path, overwrite: bool, inputs: list[str], **options: Any) -> 
         raise
 
 
-__all__ = ["new_file", "path_beside"]
+__all__ = ["new_file", "open_beside", "path_beside"]

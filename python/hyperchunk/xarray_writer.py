@@ -22,7 +22,7 @@ from xarray.coding import strings
 from xarray.core.utils import FrozenDict
 
 from hyperchunk import _core, netcdf
-from hyperchunk._outputs import path_beside
+from hyperchunk._outputs import open_beside
 from hyperchunk.dtypes import ref_dtype, string_dtype, vlen_dtype
 from hyperchunk.exceptions import UnsupportedError
 from hyperchunk.file import File, is_url
@@ -501,9 +501,11 @@ def write(
         if edits:
             target = name
             file: Any = hyperchunk.open(name, "r+", **options)
+        elif is_url(name):
+            target = name
+            file = hyperchunk.open(name, "w", track_order=True, **options)
         else:
-            target = name if is_url(name) else path_beside(name)
-            file = hyperchunk.open(target, "w" if is_url(name) else "x", track_order=True, **options)
+            target, file = open_beside(name, track_order=True, **options)
         try:
             writing = _Writing(file)
             if edits:

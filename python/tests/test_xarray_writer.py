@@ -318,6 +318,33 @@ def test_a_failing_computation_leaves_the_old_file(tmp_path: Path) -> None:
         assert files_in(tmp_path) == ["a.nc"]
 
 
+@pytest.mark.parametrize("mode", [0o600, 0o640, None])
+def test_an_unfinished_file_is_as_private_as_the_old_one(tmp_path: Path, mode: int | None) -> None:
+    import dask.array
+
+    path = tmp_path / "a.nc"
+    if mode is not None:
+        path.write_bytes(b"private")
+        path.chmod(mode)
+    seen = set()
+
+    def look(block: np.ndarray) -> np.ndarray:
+        seen.update(found.stat().st_mode & 0o777 for found in tmp_path.iterdir() if found.is_file())
+        return block
+
+    values = dask.array.ones(4000, chunks=1000).map_blocks(look, dtype=float)
+    seen.clear()
+    xr.Dataset({"a": ("x", values)}).hyperchunk.to_netcdf(path)
+    usual = tmp_path / "usual"
+    usual.touch()
+    if mode is None:
+        assert path.stat().st_mode == usual.stat().st_mode
+    else:
+        assert path.stat().st_mode & 0o777 == mode
+        assert seen == {0o600, mode}
+    assert files_in(tmp_path) == ["a.nc"]
+
+
 @pytest.mark.parametrize("scheduler", ["threads", "synchronous", "processes"])
 def test_dasks_blocks(tmp_path: Path, scheduler: str) -> None:
     import dask
