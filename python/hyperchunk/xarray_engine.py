@@ -73,6 +73,14 @@ def _is_unusual(variable: XarrayVariable) -> bool:
     return variable.dtype.kind == "V" or "V" in kinds or "O" in kinds
 
 
+def _in_xarray(values: Values) -> Values:
+    """Converts times in units that xarray lacks, such as months, to the ones that it has for them."""
+    if np.asarray(values).dtype.kind not in "Mm":
+        return values
+    converted: Values = XarrayVariable([str(axis) for axis in range(np.ndim(values))], values).to_numpy()
+    return converted
+
+
 class HyperchunkArray(BackendArray):
     """A variable whose values are read on demand."""
 
@@ -83,7 +91,7 @@ class HyperchunkArray(BackendArray):
         self.shape = variable.shape
         self._text = text is not None and text.length is None and decode_strings
         vlen: Any = create_vlen_dtype  # xarray has no types for it
-        self.dtype = vlen(str) if self._text else dataset.dtype
+        self.dtype = vlen(str) if self._text else _in_xarray(np.empty(0, dataset.dtype)).dtype
 
     def __getitem__(self, key: indexing.ExplicitIndexer) -> Values:
         support = indexing.IndexingSupport.OUTER_1VECTOR
@@ -95,10 +103,10 @@ class HyperchunkArray(BackendArray):
             source = self.dataset.asstr(errors="surrogateescape")
         stored = self.dataset.shape or ()
         if stored == self.shape:
-            return source[key if key else ()]
+            return _in_xarray(source[key if key else ()])
         # Beyond this variable's stored extent, elements have the fill value.
         whole = np.full(self.shape, "" if self._text else self.dataset.fillvalue, dtype=self.dtype)
-        whole[tuple(slice(0, length) for length in stored)] = source[()]
+        whole[tuple(slice(0, length) for length in stored)] = _in_xarray(source[()])
         return whole[key]
 
 
@@ -168,7 +176,9 @@ class HyperchunkStore(AbstractDataStore):
         dataset = variable.hdf5
         data = HyperchunkArray(variable, self.decode_strings)
         text = check_string_dtype(dataset.dtype)
-        encoding: dict[str, object] = {"dtype": str if text is not None and text.length is None else dataset.dtype}
+        encoding: dict[str, object] = {}
+        if dataset.dtype.kind not in "Mm":  # xarray stores times as numbers
+            encoding["dtype"] = str if text is not None and text.length is None else dataset.dtype
         encoding["contiguous"] = dataset.chunks is None
         encoding["chunksizes"] = dataset.chunks
         if dataset.chunks:

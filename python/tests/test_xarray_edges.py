@@ -221,6 +221,26 @@ def test_links_that_lead_nowhere_are_left_out_by_name(tmp_path: Path, what: str,
     assert f"{place}odd" not in tree
 
 
+@pytest.mark.parametrize("unit", ["Y", "M", "W", "D", "h", "s", "ms", "ns", "ps"])
+@pytest.mark.parametrize("kind", ["M8", "m8"])
+def test_times_of_numpy(tmp_path: Path, kind: str, unit: str) -> None:
+    """They are those that xarray makes of the array, and written again as it writes them."""
+    path, again = tmp_path / "a.h5", tmp_path / "b.nc"
+    missing = np.iinfo("i8").min
+    values = np.array([[0, 5, missing], [-3, 1, 2]]).view(f"{kind}[{unit}]")
+    with h5py.File(path, "w") as file:
+        file["t"] = values.astype(h5py.opaque_dtype(values.dtype))
+    control = xr.Dataset({"t": (("phony_dim_0", "phony_dim_1"), values)})
+    with xr.open_dataset(path, engine=Engine) as found:
+        assert found.t.dtype == control.t.dtype
+        assert found.t[:, 1:].dtype == control.t.dtype
+        xr.testing.assert_identical(found, control)
+        found.hyperchunk.to_netcdf(again)
+    control.to_netcdf(tmp_path / "theirs.nc", engine="netcdf4")
+    with xr.open_dataset(again, engine=Engine) as ours, xr.open_dataset(tmp_path / "theirs.nc") as theirs:
+        xr.testing.assert_identical(ours, theirs)
+
+
 # By number: bzip2, Blosc, LZ4, bitshuffle, Zstandard.
 COMPRESSIONS = ["gzip", "szip", "lzf", None, 307, 32001, 32004, 32008, 32015]
 
