@@ -245,6 +245,17 @@ def test_creation_properties_of_files(tmp_path: Path, options: dict[str, Any]) -
             assert told(module, tmp_path / "b.h5", "r") == wanted
 
 
+def test_space_of_a_virtual_dataset(tmp_path: Path) -> None:
+    found = []
+    for library in (h5py, hyperchunk.h5py):
+        with library.File(tmp_path / "a.h5", "w") as file:
+            made = file.create_virtual_dataset("v", library.VirtualLayout((4,), "i4"))
+            found.append((made.id.get_storage_size(), made.id.get_space_status()))
+        with library.File(tmp_path / "a.h5") as file:
+            found.append((file["v"].id.get_storage_size(), file["v"].id.get_space_status()))
+    assert found == found[:1] * 4
+
+
 def test_missing_attribute_of_a_known_object(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No search for the object's path: anndata asks each new dataset for attributes that it does not have."""
 

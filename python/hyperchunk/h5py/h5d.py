@@ -71,6 +71,8 @@ class DatasetID(LocationID):
     def get_space_status(self) -> int:
         """Returns whether space is allocated for the elements."""
         hc = self._hc
+        if hc.is_virtual:
+            return SPACE_STATUS_ALLOCATED
         if hc.chunks is None:
             return SPACE_STATUS_ALLOCATED if self.get_storage_size() else SPACE_STATUS_NOT_ALLOCATED
         count = math.prod(-(-length // side) for length, side in zip(hc.shape, hc.chunks, strict=True))
