@@ -77,7 +77,8 @@ def as_new(value: object, dtype: Dtype | None) -> Array:
         return objects(value, guessed) if guessed.kind == "O" else np.asarray(value)
     if isinstance(value, np.ndarray):
         return value
-    if dtype is not None and not hasattr(value, "dtype") and not hasattr(value, "__array__"):
+    is_number = isinstance(value, np.generic) and dtype is not None and dtype.kind == "S"
+    if dtype is not None and (is_number or not (hasattr(value, "dtype") or hasattr(value, "__array__"))):
         return as_array(value, dtype)
     return np.asarray(value)
 
@@ -106,7 +107,10 @@ def as_array(value: object, dtype: Dtype) -> Array:
     if dtypes.check_ref_dtype(base) is not None:
         return value if isinstance(value, np.ndarray) and value.dtype.kind == "O" else objects(value, base)
     if isinstance(value, np.ndarray | np.generic) and value.dtype.kind != "U":
-        return np.asarray(value)
+        array = np.asarray(value)
+        # NumPy's scalars become text, as Python's numbers do; arrays of numbers do not.
+        if isinstance(value, np.ndarray) or base.kind != "S" or array.dtype.kind in "SV":
+            return array
     if base.kind == "S":
         return _fixed(value, base)
     if base.kind == "T":

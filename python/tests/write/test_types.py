@@ -203,6 +203,32 @@ def test_python_values(library: ModuleType, tmp_path: Path, value: Any) -> None:
         assert equal(np.asarray(file.attrs["a"]), np.asarray(control.attrs["a"]))
 
 
+SCALARS = [np.bool_(True), np.bool_(False), np.int64(12), np.uint8(7), np.float32(3.5), np.bytes_(b"q"), np.str_("q")]
+
+
+@pytest.mark.parametrize("value", SCALARS, ids=repr)
+@pytest.mark.parametrize("length", [1, 3, 8])
+def test_scalars_of_numpy_become_fixed_length_strings(tmp_path: Path, length: int, value: np.generic) -> None:
+    """They are written as NumPy converts them; arrays of numbers are not."""
+    found = []
+    for library in (h5py, hyperchunk):
+        with library.File(tmp_path / "a.h5", "w") as file:
+            made = file.create_dataset("made", data=value, dtype=f"S{length}")
+            file.create_dataset("all", (3,), f"S{length}")[...] = value
+            one = file.create_dataset("one", (3,), f"S{length}")
+            one[1] = value
+            one[2:] = [value]
+            file.attrs.create("made", value, dtype=f"S{length}")
+            file.attrs.create("modified", b"", dtype=f"S{length}")
+            file.attrs.modify("modified", value)
+            if value.dtype.kind not in "SU":
+                with pytest.raises(OSError, match="conver"):
+                    one[:] = np.full(3, value)
+            stored = [made[()], file["all"][:].tolist(), one[:].tolist(), *file.attrs.values()]
+            found.append((made.dtype, stored))
+    assert found[0] == found[1]
+
+
 def test_empty(library: ModuleType, tmp_path: Path) -> None:
     with library.File(tmp_path / "a.h5", "w") as file:
         file["d"] = library.Empty("f4")
