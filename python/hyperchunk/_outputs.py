@@ -22,7 +22,7 @@ def path_beside(path: str | Path) -> str:
     return str(path.with_name(f".{path.name}.{secrets.token_hex(16)}.tmp"))
 
 
-def open_beside(path: str | Path, **options: Any) -> tuple[str, WritableFile]:
+def open_beside(path: str | Path, **options: Any) -> tuple[str, Any]:
     """Opens a new file in the same folder, which is to take the place of `path`: its path, and the file. If a file is
     there, nobody else may read the new one until it is complete, and gets the permissions of the old one.
     """
@@ -34,7 +34,7 @@ def open_beside(path: str | Path, **options: Any) -> tuple[str, WritableFile]:
             os.close(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             mode = "w"
     try:
-        file: Any = hyperchunk.open(beside, mode, **options)
+        file = hyperchunk.open(beside, mode, **options)
     except BaseException:
         Path(beside).unlink(missing_ok=True)
         raise
