@@ -16,6 +16,7 @@ step "$py" tools/tidy.py
 step "$py" tools/prose.py
 step "$py" tools/platforms.py page --check
 step "$py" tools/licences.py
+step "$py" tools/packages.py check
 step "$py" tools/advisories.py
 step "$py" -m ruff check --quiet .
 step "$py" -m ruff format --quiet --check .

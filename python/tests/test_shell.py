@@ -1,4 +1,4 @@
-"""The files around the code agree: workflows, versions, metadata of the crates, accepted licences."""
+"""The files around the code agree: workflows, versions, accepted licences. The crates: test_packages.py."""
 
 import itertools
 import re
@@ -125,30 +125,6 @@ def test_oldest_rust_agrees():
     assert parsed(ROOT / "fuzz/Cargo.toml")["package"]["rust-version"] == oldest
     for path in ("README.md", "tools/native.py"):
         assert f"Rust {oldest} or newer" in (ROOT / path).read_text()
-
-
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_published_crate_is_complete(name):
-    """A crate for crates.io has the fields that its page shows, and both licences."""
-    package = crates()[name]["package"]
-    inherited = ("version", "edition", "rust-version", "license", "repository", "readme")
-    assert all(package[field] == {"workspace": True} for field in inherited)
-    assert package["description"]
-    assert package["documentation"] == f"https://docs.rs/{name}"
-    assert 1 <= len(package["keywords"]) <= 5
-    assert all(re.fullmatch(r"[a-z][a-z0-9_+-]{0,19}", word) for word in package["keywords"])
-    assert 1 <= len(package["categories"]) <= 5
-    for licence in ("LICENSE-MIT", "LICENSE-APACHE"):
-        (copy,) = (path for folder in CRATE_FOLDERS for path in ROOT.glob(f"{folder}/{name}/{licence}"))
-        assert copy.read_bytes() == (ROOT / licence).read_bytes()
-
-
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_published_crate_uses_published_ones(name):
-    """A crate for crates.io depends on no crate that is not there."""
-    manifest = crates()[name]
-    used = {*manifest.get("dependencies", {}), *manifest.get("build-dependencies", {})}
-    assert not {other for other in used if other.startswith("hyperchunk")} - set(PUBLISHED)
 
 
 def test_cargo_deny_agrees_with_our_lists():
