@@ -21,5 +21,7 @@ step "$py" tools/advisories.py
 step "$py" -m ruff check --quiet .
 step "$py" -m ruff format --quiet --check .
 step "$py" -m mypy
+step .venv/bin/shellcheck -x tools/*.sh .ci/run
+step "$py" tools/actionlint.py
 step env MYPYPATH=python "$py" -m mypy.stubtest hyperchunk._core
 echo "lint: all clean"

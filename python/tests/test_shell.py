@@ -127,6 +127,30 @@ def test_oldest_rust_agrees():
         assert f"Rust {oldest} or newer" in (ROOT / path).read_text()
 
 
+def test_actionlint_is_not_needed(monkeypatch, tmp_path, capsys):
+    """Without the program and without Go, lint says that workflows are not checked by it, and goes on."""
+    import actionlint
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(actionlint.shutil, "which", lambda name, path=None: None)
+    assert actionlint.find() is None
+    assert capsys.readouterr().out.startswith("actionlint: neither it nor Go")
+
+
+def test_actionlint_that_cannot_be_built_is_named(monkeypatch, tmp_path, capsys):
+    """A build that fails, for want of a network, is one line with Go's message."""
+    import actionlint
+
+    go = tmp_path / "go"
+    go.write_text("#!/bin/sh\necho 'dial tcp: no route to host' >&2\nexit 1\n")
+    go.chmod(0o755)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(actionlint.shutil, "which", lambda name, path=None: str(go) if name == "go" else None)
+    assert actionlint.find() is None
+    assert "dial tcp: no route to host" in capsys.readouterr().out
+    assert not (tmp_path / "hyperchunk" / f"go-actionlint-{actionlint.VERSION}" / "actionlint").exists()
+
+
 def test_cargo_deny_agrees_with_our_lists():
     """cargo-deny accepts and refuses what `make lint` does."""
     import advisories

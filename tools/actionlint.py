@@ -1,0 +1,60 @@
+"""Checks the workflows with actionlint, part of `make lint`.
+
+actionlint (MIT) is taken from the path, or built by Go into the cache folder, once (a minute). Where there is neither,
+one line says so, and the tests of `python/tests/test_shell.py` are what is left. Standard library only."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VERSION = "v1.7.7"
+MODULE = "github.com/rhysd/actionlint/cmd/actionlint"
+BUILD_SECONDS = 600
+
+
+def find() -> Path | None:
+    """Returns the program; none if it is not there and cannot be built, after a line that says why."""
+    if found := shutil.which("actionlint"):
+        return Path(found)
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "hyperchunk"
+    program = cache / f"go-actionlint-{VERSION}" / "actionlint"
+    if program.exists():
+        return program
+    go = shutil.which("go", path=os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/local/go/bin"]))
+    if go is None:
+        print("actionlint: neither it nor Go (https://go.dev/dl) is installed: the workflows are not checked by it")
+        return None
+    return build(go, program)
+
+
+def build(go: str, program: Path) -> Path | None:
+    """Builds the program with Go."""
+    program.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=program.parent) as folder:
+        command = [go, "install", "-trimpath", "-ldflags=-s -w", f"{MODULE}@{VERSION}"]
+        env = os.environ | {"GOBIN": folder}
+        try:
+            subprocess.run(command, env=env, check=True, capture_output=True, text=True, timeout=BUILD_SECONDS)
+        except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+            lines = str(error.stderr or error).splitlines()[-2:]
+            print(f"actionlint: not built, so the workflows are not checked by it: {' / '.join(lines)}")
+            return None
+        (Path(folder) / program.name).replace(program)
+    return program
+
+
+def main() -> None:
+    program = find()
+    if program is None:
+        return
+    # With shellcheck on the path, actionlint reads the commands, too.
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    sys.exit(subprocess.run([program], cwd=ROOT, env=os.environ | {"PATH": path}, check=False).returncode)
+
+
+if __name__ == "__main__":
+    main()
