@@ -22,6 +22,7 @@ from typing import Any
 import another_python
 import native
 import native_dist
+import repack_wheel
 
 ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
@@ -62,7 +63,9 @@ def build(root: Path, to: Path, env: dict[str, str]) -> Path:
         old.unlink()
     words: list[str | Path] = [sys.executable, "-m", "hatchling", "build", "-d", to]
     subprocess.run(words, cwd=root, env=env | {native_dist.VARIABLE: "1"}, check=True)
-    return only_wheel(to)
+    wheel = only_wheel(to)
+    repack_wheel.repack(wheel)
+    return wheel
 
 
 def only_wheel(folder: Path) -> Path:

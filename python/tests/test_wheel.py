@@ -3,6 +3,8 @@
 import importlib.util
 import subprocess
 import sys
+import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import make_wheel
 import native
 import native_dist
 import pytest
+import repack_wheel
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -41,6 +44,42 @@ def test_wheel_for_publication_is_tagged_for_old_systems(monkeypatch: pytest.Mon
 def test_wheel_of_pip_is_tagged_for_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(native_dist.VARIABLE, raising=False)
     assert build_data(monkeypatch)["tag"].startswith("cp311-abi3-linux_")
+
+
+def raw_deflate(data: bytes) -> bytes:
+    stream = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
+    return stream.compress(data) + stream.flush()
+
+
+def test_repacked_wheel_has_the_same_files(tmp_path: Path) -> None:
+    """Names, order, times, permissions and bytes stay; what cannot be made smaller is stored."""
+    wheel = tmp_path / "dist" / "some-1.0-py3-none-any.whl"
+    wheel.parent.mkdir()
+    contents = {
+        "some/a.py": b"x = 1\n" * 500,
+        "some/empty": b"",
+        "some/\u00e9.txt": b"long" * 99,
+        "some/b": bytes(range(256)),
+    }
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for name, data in contents.items():
+            info = zipfile.ZipInfo(name, (2020, 2, 29, 23, 59, 58))
+            info.external_attr = (0o100755 if name.endswith(".py") else 0o100644) << 16
+            archive.writestr(info, data, zipfile.ZIP_DEFLATED)
+        before = [(info.filename, info.date_time, info.external_attr, info.CRC) for info in archive.infolist()]
+    repack_wheel.repack(wheel, raw_deflate)
+    with zipfile.ZipFile(wheel) as archive:
+        assert archive.testzip() is None
+        assert {name: archive.read(name) for name in archive.namelist()} == contents
+        after = archive.infolist()
+        assert [(info.filename, info.date_time, info.external_attr, info.CRC) for info in after] == before
+        methods = {info.filename: info.compress_type for info in after}
+    assert methods["some/a.py"] == methods["some/\u00e9.txt"] == zipfile.ZIP_DEFLATED
+    assert methods["some/empty"] == methods["some/b"] == zipfile.ZIP_STORED
+    once = wheel.read_bytes()
+    repack_wheel.repack(wheel, raw_deflate)
+    assert wheel.read_bytes() == once
+    assert [file.name for file in wheel.parent.iterdir()] == [wheel.name]
 
 
 def test_build_for_publication_ignores_settings_of_the_shell(monkeypatch: pytest.MonkeyPatch) -> None:
