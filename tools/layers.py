@@ -119,7 +119,6 @@ EXCEPTIONS = {
         "restructure -> storage": "it opens files of the engine, which has to know stores then",
     },
     "hyperchunk-udf": {
-        "network -> worker": "the connector answers on the descriptor of a worker's socket",
         "profile -> host": "folders of caches are never granted, and the host has their settings",
     },
     "hyperchunk-live": {

@@ -3,7 +3,7 @@
 use super::abandoned_journal::{self, AbandonedJournal, JournalContents};
 use super::chunks::Data;
 use super::commit_mark::{self, ReplacedMark};
-use super::journal::{self, Entry, PlacedChunk, digest};
+use super::journal::{Entry, PlacedChunk, digest};
 use super::new_dataset::{check_encodable, dataset_node};
 use super::offset_sink::OffsetSink;
 use super::omitted_parts::{self, OmittedParts};
