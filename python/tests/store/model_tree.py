@@ -160,6 +160,16 @@ class Part:
     steps: list[Op] = field(default_factory=list)
 
 
+def step_key(part: Part, number: int) -> Any:
+    """Returns what two writers' steps have in common if they do the same, also by selections that read differently."""
+    if number >= len(part.steps):
+        return id(part)
+    verb, *rest = part.steps[number]
+    if verb in ("write", "member"):
+        rest[0] = [list(range(one.start, one.stop, one.step)) for one in rest[0]]
+    return repr((verb, rest))
+
+
 def elements(spec: dict[str, Any], before: np.ndarray[Any, Any], parts: list[Part]) -> tuple[Any, set[str]]:
     """Returns the elements of a dataset after a commit, with the writers in order; and whether two disagree:
     "conflict", or "maybe" if the disagreement is cut off, or if their operations start identically: a store treats
@@ -179,7 +189,7 @@ def elements(spec: dict[str, Any], before: np.ndarray[Any, Any], parts: list[Par
         return values if name is None else values[name]
 
     together = 0
-    while len(parts) > 1 and len({repr(part.steps[together : together + 1] or id(part)) for part in parts}) == 1:
+    while len(parts) > 1 and len({step_key(part, together) for part in parts}) == 1:
         together += 1
     grown, shrunk = list(before.shape), list(before.shape)
     for number, part in enumerate(parts):
