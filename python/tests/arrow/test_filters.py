@@ -346,7 +346,7 @@ def test_rows_that_are_all_wanted_are_not_copied(path: Path) -> None:
 
 
 def test_batches_that_are_kept_stay_as_they_are(tmp_path: Path) -> None:
-    """Each batch owns its buffers."""
+    """Buffers are reused only after the last reference to them is gone."""
     count = 1_000_000
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["a"] = np.arange(count, dtype="i4")
@@ -357,6 +357,11 @@ def test_batches_that_are_kept_stay_as_they_are(tmp_path: Path) -> None:
     addresses = {batch.column(0).buffers()[1].address for batch in kept}
     assert len(addresses) == len(kept)
     np.testing.assert_array_equal(np.concatenate([one.column(0).to_numpy() for one in kept]), np.arange(1, count, 3))
+    seen = []
+    for batch in dataset.scanner(columns=["a"], filter=pc.field("b") == 1).to_reader():
+        seen.append(batch.column(0).buffers()[1].address)
+        del batch
+    assert len(set(seen)) < len(seen)
 
 
 def test_a_scanner(table: hyperchunk.Table, memory: pa.Table) -> None:

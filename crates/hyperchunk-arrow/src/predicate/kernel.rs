@@ -1,5 +1,5 @@
-//! Evaluation kernels of tests: one result bit for each value. Unlike `arrow-ord`, which orders floating-point
-//! numbers totally, they compare NaN and -0 as NumPy does.
+//! Evaluation kernels of tests: one result bit for each value, computed with the widest vector registers of
+//! the processor.
 
 use super::bound::{Half, Op, Test};
 use arrow_array::types::{
@@ -93,6 +93,47 @@ pub(super) fn all(rows: usize, out: &mut [u64]) {
     }
 }
 
+/// The vector instruction sets of the processor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Level {
+    Any,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+}
+
+impl Level {
+    fn best() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        {
+            if std::is_x86_feature_detected!("avx512bw") && std::is_x86_feature_detected!("avx512vl") {
+                return Self::Avx512;
+            }
+            if std::is_x86_feature_detected!("avx2") {
+                return Self::Avx2;
+            }
+        }
+        Self::Any
+    }
+}
+
+fn compare<T: Copy + PartialOrd>(values: &[T], op: Op, bound: T, out: &mut [u64]) {
+    compare_at(Level::best(), values, op, bound, out);
+}
+
+fn compare_at<T: Copy + PartialOrd>(level: Level, values: &[T], op: Op, bound: T, out: &mut [u64]) {
+    match level {
+        Level::Any => by_op(values, op, bound, out, packed),
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: this level is returned only on a processor that has it.
+        Level::Avx2 => unsafe { avx2(values, op, bound, out) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as above.
+        Level::Avx512 => unsafe { avx512(values, op, bound, out) },
+    }
+}
+
 /// Packs the lowest bits of bytes that are 0 or 255.
 #[inline(always)]
 fn packed(boolean_buffer: &[u8; WORD_BITS]) -> u64 {
@@ -103,22 +144,61 @@ fn packed(boolean_buffer: &[u8; WORD_BITS]) -> u64 {
     })
 }
 
-fn compare<T: Copy + PartialOrd>(values: &[T], op: Op, bound: T, out: &mut [u64]) {
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn avx2<T: Copy + PartialOrd>(values: &[T], op: Op, bound: T, out: &mut [u64]) {
+    use std::arch::x86_64::{__m256i, _mm256_loadu_si256, _mm256_movemask_epi8};
+    by_op(values, op, bound, out, |boolean_buffer| {
+        let (halves, _) = boolean_buffer.as_chunks::<32>();
+        halves.iter().enumerate().fold(0, |word, (place, half)| {
+            // SAFETY: 32 bytes, and the load needs no alignment.
+            let register = unsafe { _mm256_loadu_si256(half.as_ptr().cast::<__m256i>()) };
+            let bits = _mm256_movemask_epi8(register).cast_unsigned();
+            word | u64::from(bits) << (32 * place)
+        })
+    });
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,avx512f,avx512bw,avx512vl")]
+fn avx512<T: Copy + PartialOrd>(values: &[T], op: Op, bound: T, out: &mut [u64]) {
+    use std::arch::x86_64::{_mm512_loadu_epi8, _mm512_movepi8_mask};
+    by_op(values, op, bound, out, |boolean_buffer| {
+        // SAFETY: 64 bytes, and the load needs no alignment.
+        let register = unsafe { _mm512_loadu_epi8(boolean_buffer.as_ptr().cast()) };
+        _mm512_movepi8_mask(register)
+    });
+}
+
+#[inline(always)]
+fn by_op<T: Copy + PartialOrd>(
+    values: &[T],
+    op: Op,
+    bound: T,
+    out: &mut [u64],
+    pack: impl Fn(&[u8; WORD_BITS]) -> u64,
+) {
     match op {
-        Op::Equal => each(values, out, |value| value == bound),
-        Op::NotEqual => each(values, out, |value| value != bound),
-        Op::Less => each(values, out, |value| value < bound),
-        Op::LessOrEqual => each(values, out, |value| value <= bound),
-        Op::Greater => each(values, out, |value| value > bound),
-        Op::GreaterOrEqual => each(values, out, |value| value >= bound),
+        Op::Equal => each(values, out, |value| value == bound, pack),
+        Op::NotEqual => each(values, out, |value| value != bound, pack),
+        Op::Less => each(values, out, |value| value < bound, pack),
+        Op::LessOrEqual => each(values, out, |value| value <= bound, pack),
+        Op::Greater => each(values, out, |value| value > bound, pack),
+        Op::GreaterOrEqual => each(values, out, |value| value >= bound, pack),
         #[expect(clippy::neg_cmp_op_on_partial_ord, reason = "true of what is not a number")]
-        Op::NotLessOrEqual => each(values, out, |value| !(value <= bound)),
+        Op::NotLessOrEqual => each(values, out, |value| !(value <= bound), pack),
         #[expect(clippy::neg_cmp_op_on_partial_ord, reason = "true of what is not a number")]
-        Op::NotLess => each(values, out, |value| !(value < bound)),
+        Op::NotLess => each(values, out, |value| !(value < bound), pack),
     }
 }
 
-fn each<T: Copy>(values: &[T], out: &mut [u64], holds: impl Fn(T) -> bool) {
+#[inline(always)]
+fn each<T: Copy>(
+    values: &[T],
+    out: &mut [u64],
+    holds: impl Fn(T) -> bool,
+    pack: impl Fn(&[u8; WORD_BITS]) -> u64,
+) {
     let (lines, rest) = values.as_chunks::<WORD_BITS>();
     let mut out = out.iter_mut();
     for (line, word) in lines.iter().zip(&mut out) {
@@ -126,7 +206,7 @@ fn each<T: Copy>(values: &[T], out: &mut [u64], holds: impl Fn(T) -> bool) {
         for (truth, value) in boolean_buffer.iter_mut().zip(line) {
             *truth = 0_u8.wrapping_sub(u8::from(holds(*value)));
         }
-        *word = packed(&boolean_buffer);
+        *word = pack(&boolean_buffer);
     }
     if let Some(word) = out.next() {
         *word = rest.iter().rev().fold(0, |word, value| word << 1 | u64::from(holds(*value)));
@@ -148,6 +228,14 @@ mod tests {
         Op::NotLess,
     ];
 
+    fn levels() -> Vec<Level> {
+        #[cfg(target_arch = "x86_64")]
+        let all = vec![Level::Any, Level::Avx2, Level::Avx512];
+        #[cfg(not(target_arch = "x86_64"))]
+        let all = vec![Level::Any];
+        all.into_iter().filter(|level| *level <= Level::best()).collect()
+    }
+
     #[expect(clippy::neg_cmp_op_on_partial_ord, reason = "true of what is not a number")]
     fn holds<T: PartialOrd>(op: Op, value: T, bound: T) -> bool {
         match op {
@@ -165,25 +253,28 @@ mod tests {
     #[track_caller]
     fn check<T: Copy + PartialOrd>(few: &[T]) {
         let values: Vec<T> = (0..1000).map(|at| few[(at * at + at / 7) % few.len()]).collect();
-        for bound in few {
-            for op in OPS {
-                for count in [0, 1, 63, 64, 65, 128, 999, 1000] {
-                    let mut out = vec![u64::MAX; count_words(count)];
-                    compare(&values[..count], op, *bound, &mut out);
-                    for (at, value) in values[..count].iter().enumerate() {
-                        let found = out[at / WORD_BITS] >> (at % WORD_BITS) & 1 == 1;
-                        assert_eq!(found, holds(op, *value, *bound), "{op:?} {at}");
+        for level in levels() {
+            for bound in few {
+                for op in OPS {
+                    for count in [0, 1, 63, 64, 65, 128, 999, 1000] {
+                        let mut out = vec![u64::MAX; count_words(count)];
+                        compare_at(level, &values[..count], op, *bound, &mut out);
+                        for (at, value) in values[..count].iter().enumerate() {
+                            let found = out[at / WORD_BITS] >> (at % WORD_BITS) & 1 == 1;
+                            assert_eq!(found, holds(op, *value, *bound), "{level:?} {op:?} {at}");
+                        }
+                        let set: usize = out.iter().map(|word| word.count_ones() as usize).sum();
+                        let expected =
+                            values[..count].iter().filter(|value| holds(op, **value, *bound)).count();
+                        assert_eq!(set, expected, "{level:?} {op:?} {count}");
                     }
-                    let set: usize = out.iter().map(|word| word.count_ones() as usize).sum();
-                    let expected = values[..count].iter().filter(|value| holds(op, **value, *bound)).count();
-                    assert_eq!(set, expected, "{op:?} {count}");
                 }
             }
         }
     }
 
     #[test]
-    fn test_every_type_and_op() {
+    fn every_type_op_and_level() {
         check(&[i8::MIN, -1, 0, 1, i8::MAX]);
         check(&[i16::MIN, -1, 0, 1, i16::MAX]);
         check(&[i32::MIN, -1, 0, 1, i32::MAX]);

@@ -1,11 +1,11 @@
 //! Reader of the rows that match a predicate, in batches.
 //!
 //! Rows are processed in blocks that fit into the processor's cache: first the predicate is evaluated, then
-//! the wanted values of matching rows are gathered. Bits and indices made value by value would cost a scan up
-//! to a quarter more. A block in which all rows match is returned without a copy; for a block without
-//! matches, only the columns of the predicate are read.
+//! the wanted values of matching rows are gathered. A block in which all rows match is returned without a
+//! copy; for a block without matches, only the columns of the predicate are read.
 
-use super::compress::compress;
+use super::buffer_pool::{BufferPool, PooledBuffer};
+use super::compress::{Compressible, SLACK_VALUES, compress};
 use super::scan::{Scan, ScanPart};
 use super::table::Table;
 use crate::predicate::{BLOCK_ROWS, BoundPlan, Nan, Plan, Predicate};
@@ -13,10 +13,10 @@ use crate::{Error, Result};
 use arrow_array::{
     Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, RecordBatchReader, make_array,
 };
-use arrow_buffer::{ArrowNativeType, MutableBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::{ArrowError, SchemaRef};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Default number of rows in a batch: its columns fit into the processor's cache.
 const BATCH_ROWS: usize = 64 << 10;
@@ -31,6 +31,7 @@ pub struct FilteredBatches {
     max_rows: usize,
     part: Option<BoundPart>,
     gathered: GatheredRows,
+    pool: Arc<BufferPool>,
     ready: Vec<RecordBatch>,
     ended: bool,
 }
@@ -48,7 +49,7 @@ struct BoundPart {
 /// Gathered rows that are not in a batch yet.
 #[derive(Debug, Default)]
 struct GatheredRows {
-    columns: Vec<MutableBuffer>,
+    columns: Vec<PooledBuffer>,
     rows: usize,
 }
 
@@ -84,6 +85,7 @@ impl Scan {
             max_rows: max_rows.unwrap_or(usize::MAX).max(1),
             part: None,
             gathered: GatheredRows::default(),
+            pool: Arc::default(),
             ready: Vec::new(),
             ended: false,
         })
@@ -175,14 +177,16 @@ impl FilteredBatches {
             }
             let wanted = part.wanted()?;
             if self.gathered.columns.is_empty() {
-                let buffer = |width: &usize| MutableBuffer::with_capacity(BATCH_ROWS * width);
+                let buffer = |width: &usize| self.pool.take((BATCH_ROWS + SLACK_VALUES) * width);
                 self.gathered.columns = widths.iter().map(buffer).collect();
             }
             for ((column, buffer), width) in
                 wanted.columns().iter().zip(&mut self.gathered.columns).zip(widths)
             {
-                append_matches(column, *width, rows.clone(), words, buffer)
-                    .ok_or_else(|| Error::invalid("a column of numbers that has others"))?;
+                let count_appended = append_matches(column, *width, rows.clone(), words, buffer);
+                if count_appended != Some(count) {
+                    return Err(Error::invalid("a column of numbers that has others"));
+                }
             }
             self.gathered.rows += count;
             return Ok(());
@@ -207,7 +211,7 @@ impl FilteredBatches {
         }
         let schema = self.scan.schema();
         let arrays = columns.into_iter().zip(schema.fields()).map(|(buffer, field)| {
-            let data = ArrayData::builder(field.data_type().clone()).len(rows).add_buffer(buffer.into());
+            let data = ArrayData::builder(field.data_type().clone()).len(rows).add_buffer(buffer.finish());
             data.build().map(make_array)
         });
         let arrays: std::result::Result<Vec<ArrayRef>, _> = arrays.collect();
@@ -238,22 +242,24 @@ impl BoundPart {
     }
 }
 
-/// Appends the matching values of a column to a buffer; `None` if they are not as its type says.
+/// Appends the matching values of a column to a buffer; returns their number.
 fn append_matches(
     column: &dyn Array,
     width: usize,
     rows: Range<usize>,
     words: &[u64],
-    buffer: &mut MutableBuffer,
-) -> Option<()> {
-    fn append<T: ArrowNativeType>(bytes: &[u8], words: &[u64], buffer: &mut MutableBuffer) -> Option<()> {
+    buffer: &mut PooledBuffer,
+) -> Option<usize> {
+    fn append<T: Compressible>(bytes: &[u8], words: &[u64], buffer: &mut PooledBuffer) -> Option<usize> {
         // SAFETY: plain values may have any bits.
         let (before, values, after) = unsafe { bytes.align_to::<T>() };
         if !before.is_empty() || !after.is_empty() {
             return None;
         }
-        compress(values, words, buffer);
-        Some(())
+        let count = compress(values, words, buffer.spare_capacity())?;
+        // SAFETY: `count` values have just been moved there.
+        unsafe { buffer.advance(count * size_of::<T>()) };
+        Some(count)
     }
     let data = column.to_data();
     if data.null_count() > 0 {

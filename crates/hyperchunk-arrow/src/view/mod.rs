@@ -7,6 +7,7 @@
 
 mod background;
 mod batches;
+mod buffer_pool;
 mod candidate_rows;
 mod compress;
 mod contiguous;
