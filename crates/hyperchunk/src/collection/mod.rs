@@ -90,6 +90,7 @@ pub struct Member {
     file: CollectionFile,
     index: Bytes,
     /// The URL of the collection that names a file on a web server.
+    #[cfg(feature = "cloud")]
     named_by: Option<String>,
 }
 
@@ -114,11 +115,12 @@ impl Member {
     /// Changed if the file is not the version that was collected; as [`File::open_url`].
     pub fn open(&self, options: &OpenOptions) -> Result<File> {
         let index = self.index(&options.limits)?;
-        let mut options = OpenOptions { index: IndexOption::Given(Arc::new(index)), ..options.clone() };
+        let options = OpenOptions { index: IndexOption::Given(Arc::new(index)), ..options.clone() };
         #[cfg(feature = "cloud")]
-        if let Some(collection) = &self.named_by {
+        let options = self.named_by.iter().fold(options, |mut options, collection| {
             options.remote.store.push((io::NAMED_BY.into(), collection.clone()));
-        }
+            options
+        });
         File::open_url(&self.file.name, &options).map_err(|error| match error.kind() {
             ErrorKind::Changed => {
                 let message = "the file is not the version that was collected: collect it again";
@@ -264,8 +266,12 @@ impl Collection {
         let index = self.indexes.get(place).cloned().unwrap_or_default();
         let file = self.file(place)?.clone();
         // Credentials of object stores sign a request, and are not sent.
-        let named_by = self.address.clone().filter(|_| is_web(&file.name));
-        Ok(Member { file, index, named_by })
+        Ok(Member {
+            #[cfg(feature = "cloud")]
+            named_by: self.address.clone().filter(|_| is_web(&file.name)),
+            file,
+            index,
+        })
     }
 
     /// Parses a collection's bytes.
