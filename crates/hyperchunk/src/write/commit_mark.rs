@@ -70,7 +70,8 @@ impl CommitMark {
 }
 
 /// Finds the commit of its writer that the file in a sink has. An attempt that failed has a mark, too, so that it need
-/// not be the last one. Returns the number of entries before its mark.
+/// not be the last one. Returns the number of entries before its mark; 0 in SWMR mode, in which the structure changes in
+/// place.
 ///
 /// # Errors
 /// Changed if it has none of them, or may have been changed since.
@@ -80,17 +81,20 @@ pub(super) fn find_commit(entries: &[Entry], sink: &dyn Sink, length: u64, journ
         if !mark.is_in(sink, length)? {
             continue;
         }
+        if mark.length > 0 {
+            return Ok(number);
+        }
         let mut flags = [0];
         sink.read_at(FLAGS_AT as u64, &mut flags)?;
-        // Structure that changes in place has no checksum here. While it is marked as open for writing, other programs
-        // do not change the file.
-        if mark.length == 0 && flags == [0] {
+        // The structure has no checksum here. While it is marked as open for writing, other programs do not change the
+        // file.
+        if flags == [0] {
             return Err(changed(
                 "one whose mark of a writer was cleared (h5clear), which may be changed",
                 journal,
             ));
         }
-        return Ok(number);
+        return Ok(0);
     }
     Err(changed("one that was replaced or changed", journal))
 }

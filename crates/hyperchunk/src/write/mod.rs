@@ -15,6 +15,7 @@ mod chunk_key;
 mod chunks;
 mod commit;
 mod commit_mark;
+mod committed_places;
 mod dataset;
 mod edit;
 mod embedded_format;

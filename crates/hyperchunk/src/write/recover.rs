@@ -3,6 +3,7 @@
 use super::abandoned_journal::{self, AbandonedJournal, JournalContents};
 use super::chunks::Data;
 use super::commit_mark::{self, ReplacedMark};
+use super::committed_places::{CommittedPlaces, paths};
 use super::journal::{Entry, PlacedChunk, digest};
 use super::new_dataset::{check_encodable, dataset_node};
 use super::offset_sink::OffsetSink;
@@ -55,7 +56,7 @@ pub fn recover(path: impl AsRef<Path>) -> Result<RecoveryReport> {
 }
 
 /// Dataset and number of a chunk.
-type ChunkKey = (NodeId, Box<[u64]>);
+pub(super) type ChunkKey = (NodeId, Box<[u64]>);
 type PlacedChunks = HashMap<ChunkKey, PlacedChunk>;
 
 /// The journalled data of datasets.
@@ -66,6 +67,8 @@ struct JournalledDatasets {
     chunks: PlacedChunks,
     /// The chunks of the commit that the file has.
     committed: PlacedChunks,
+    /// All versions of chunks that were stored before the mark of that commit.
+    versions: HashMap<ChunkKey, Vec<PlacedChunk>>,
     /// The start of contiguous data, and whether the commit has them.
     begins: HashMap<NodeId, (u64, bool)>,
     wrote: Vec<WrittenRange>,
@@ -76,6 +79,25 @@ struct JournalledDatasets {
     left_out: OmittedParts,
     /// The file that was to be replaced.
     replaces: Option<ReplacedMark>,
+}
+
+impl JournalledDatasets {
+    /// Ends the replay of the entries before the mark of the commit that the file has, and finds what it has of them.
+    fn end_of_commit(&mut self, tree: &Tree, sink: Arc<dyn Sink>, length: u64) -> Result<()> {
+        self.is_committed = false;
+        let of_chunks = self.versions.keys().map(|key| key.0);
+        let datasets = of_chunks.chain(self.begins.keys().copied()).collect();
+        let places = CommittedPlaces::read(sink, length, tree, &datasets)?;
+        for (key, versions) in self.versions.drain() {
+            if let Some(placed) = places.chunk(&key, versions) {
+                self.committed.insert(key, placed);
+            }
+        }
+        for (id, (address, is_committed)) in &mut self.begins {
+            *is_committed = places.has_contiguous(*id, *address);
+        }
+        Ok(())
+    }
 }
 
 /// A range of contiguous data, in bytes.
@@ -112,7 +134,7 @@ fn recovered(path: &Path) -> Result<RecoveryReport> {
         }
         _ => error,
     })?;
-    let JournalContents { entries, end, torn, is_marked } = abandoned_journal::read(&journal)?;
+    let JournalContents { mut entries, end, torn, is_marked } = abandoned_journal::read(&journal)?;
     let partial = LocalSink::partial_path(path);
     let is_finished = partial.symlink_metadata().is_err();
     let is_begun = |entry: &Entry| !matches!(entry, Entry::Replaces(_) | Entry::UserBlock(_));
@@ -136,10 +158,13 @@ fn recovered(path: &Path) -> Result<RecoveryReport> {
     };
     let mut tree = Tree::new(false);
     let mut found = JournalledDatasets::default();
-    for (number, entry) in entries.into_iter().enumerate() {
-        found.is_committed = number < committed;
-        replay(&mut tree, &mut found, entry)?;
+    let later = entries.split_off(committed);
+    found.is_committed = committed > 0;
+    entries.into_iter().try_for_each(|entry| replay(&mut tree, &mut found, entry))?;
+    if found.is_committed {
+        found.end_of_commit(&tree, Arc::clone(&sink) as Arc<dyn Sink>, length)?;
     }
+    later.into_iter().try_for_each(|entry| replay(&mut tree, &mut found, entry))?;
     let first = found.end.max(length).next_multiple_of(8);
     if let Some(replaces) = found.replaces.filter(|_| !is_finished) {
         replaces.check(path, &local.partial(), journal.path())?;
@@ -266,7 +291,7 @@ fn contiguous(
             crate::room::resize(&mut bytes, usize::try_from(*length).unwrap_or(0))?;
             sink.read_at(start + first, &mut bytes)?;
             if digest(&bytes) != range.digest {
-                report(format!("bytes {first} to {end}"), range.is_committed);
+                report(format!("bytes {first} to {end}"), is_committed && range.is_committed);
                 if !is_committed {
                     continue;
                 }
@@ -314,17 +339,8 @@ fn add_range(covered: &mut BTreeMap<u64, u64>, mut first: u64, mut end: u64) {
 
 /// Returns a path of each object.
 pub(super) fn names(tree: &Tree) -> HashMap<NodeId, String> {
-    let mut names = HashMap::from([(NodeId::ROOT, String::new())]);
-    for id in tree.reachable() {
-        let Some(NodeKind::Group(group)) = tree.nodes.get(id.0).map(|node| &node.kind) else { continue };
-        let path = names.get(&id).cloned().unwrap_or_default();
-        for (name, link) in &group.links {
-            if let NewLink::Hard(target) = link.target {
-                names.entry(target).or_insert_with(|| format!("{path}/{name}"));
-            }
-        }
-    }
-    names
+    let shown = |(id, path): (NodeId, Vec<u8>)| (id, Name::from(&path[..]).to_string());
+    paths(tree).into_iter().map(shown).collect()
 }
 
 fn replay(tree: &mut Tree, found: &mut JournalledDatasets, entry: Entry) -> Result<()> {
@@ -336,9 +352,7 @@ fn replay(tree: &mut Tree, found: &mut JournalledDatasets, entry: Entry) -> Resu
         Entry::Lost { object, scaled } => {
             let key = (object, scaled);
             found.chunks.remove(&key);
-            if found.is_committed {
-                found.committed.remove(&key);
-            }
+            found.versions.remove(&key);
             found.lost.push(key);
         }
         Entry::Replaces(mark) => found.replaces = Some(mark),
@@ -423,14 +437,12 @@ fn replay(tree: &mut Tree, found: &mut JournalledDatasets, entry: Entry) -> Resu
             let mut dataspace = dataset.dataspace.write().unwrap_or_else(PoisonError::into_inner);
             if let hyperchunk_format::model::Dataspace::Simple { dims: old, .. } = &mut *dataspace {
                 if let Data::Chunked(chunks) = &dataset.data {
-                    let within = |(of, scaled): &ChunkKey, _: &mut PlacedChunk| {
+                    let within = |(of, scaled): &ChunkKey| {
                         let mut axes = scaled.iter().zip(&chunks.dims).zip(&dims);
                         *of != object || axes.all(|((scaled, chunk), dim)| scaled * chunk < *dim)
                     };
-                    found.chunks.retain(within);
-                    if found.is_committed {
-                        found.committed.retain(within);
-                    }
+                    found.chunks.retain(|key, _| within(key));
+                    found.versions.retain(|key, _| within(key));
                 }
                 *old = dims;
             }
@@ -440,7 +452,7 @@ fn replay(tree: &mut Tree, found: &mut JournalledDatasets, entry: Entry) -> Resu
                 found.end = found.end.max(placed.address.saturating_add(placed.size));
                 let key = (placed.object, placed.scaled.clone());
                 if found.is_committed {
-                    found.committed.insert(key.clone(), placed.clone());
+                    found.versions.entry(key.clone()).or_default().push(placed.clone());
                 }
                 found.chunks.insert(key, placed);
             }

@@ -10,11 +10,12 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
 /// A snapshot of a file.
-struct SnapshotSource {
-    sink: Arc<dyn Sink>,
+pub(super) struct SnapshotSource {
+    pub(super) sink: Arc<dyn Sink>,
     /// Pieces of the file that are missing or different in the sink, in order.
-    pieces: Vec<(u64, Vec<u8>)>,
-    size: u64,
+    pub(super) pieces: Vec<(u64, Vec<u8>)>,
+    /// Size in bytes.
+    pub(super) size: u64,
 }
 
 impl fmt::Debug for SnapshotSource {
