@@ -159,7 +159,8 @@ class _Copier:
         """Copies values, piece by piece along the first dimension."""
         shape = source.shape or ()
         if not shape:
-            made._put(self.kept(source, np.asarray(source[()], source.dtype)))
+            value = _boxed(source) if source.dtype.kind == "O" else np.asarray(source[()], source.dtype.base)
+            made._put(self.kept(source, value))
             return
         row = int(np.prod(shape[1:], dtype=np.int64)) * max(source.dtype.itemsize, 1)
         step = max(1, _COPY_BYTES // max(row, 1))
@@ -188,6 +189,13 @@ class _Copier:
             extent = None if shape is None else list(shape)
             raw = encode(name)
             node.set_attribute(raw, datatype, extent, stored, utf8=not raw.isascii())
+
+
+def _boxed(source: Dataset) -> Array:
+    """Returns the only element of a dataset, which may be an array itself (variable length), without dimensions."""
+    box = np.empty(1, source.dtype)
+    box[0] = source[()]
+    return box.reshape(())
 
 
 def _without_references(values: Array) -> Array:

@@ -353,6 +353,8 @@ class WritableGroup(MutableNames, WritableObject, Group):
         if source not in self:
             near = self._near(encode(source))
             raise SourceNotFoundError(f"no link of the name {source!r} (object {self.name}){near}")
+        if not encode(source).strip(b"/"):
+            raise ValueError(f"cannot move the root group to {dest!r}: expected another object; copy its members")
         self[dest] = self[source] if isinstance(link, HardLink) else link
         del self[source]
 

@@ -300,3 +300,34 @@ def test_edit_of_a_folder(tmp_path: Path, mode: str) -> None:
     with pytest.raises(IsADirectoryError, match="it is a folder") as caught:
         hyperchunk.open(tmp_path, mode)
     assert caught.value.errno == errno.EISDIR
+
+
+def test_copies_of_scalars(tmp_path: Path) -> None:
+    values = {
+        "sequence": (h5py.vlen_dtype("i4"), [1, 2]),
+        "text": (h5py.string_dtype(), "größer"),
+        "array": (np.dtype(("i4", (3,))), [1, 2, 3]),
+        "compound": (np.dtype([("a", "i2"), ("b", h5py.string_dtype())]), (1, "x")),
+    }
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for name, (kind, value) in values.items():
+            made = file.create_dataset(name, (), kind)
+            made[()] = np.array(value, kind) if name == "compound" else value
+    with hyperchunk.open(tmp_path / "a.h5") as source, hyperchunk.open(tmp_path / "b.h5", "w") as target:
+        for name in values:
+            target.copy(source[name], name)
+    with h5py.File(tmp_path / "a.h5") as one, h5py.File(tmp_path / "b.h5") as other:
+        for name in values:
+            assert other[name].dtype == one[name].dtype
+            np.testing.assert_array_equal(other[name][()], one[name][()])
+
+
+@pytest.mark.parametrize("mode", ["w", "r+"])
+def test_the_root_group_is_not_moved(tmp_path: Path, mode: str) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["A/x"] = 1
+    with hyperchunk.open(tmp_path / "a.h5", mode) as file:
+        file.require_group("A")
+        with pytest.raises(ValueError, match="cannot move the root group"):
+            file.move("/", "A/b/c")
+        assert "b" not in file["A"]
