@@ -77,6 +77,34 @@ def change(file: Any) -> None:
     file["another"] = file["contiguous"]
 
 
+@pytest.mark.parametrize("then", ["write", "resize", "transaction"])
+@pytest.mark.parametrize("libver", ["earliest", "latest"])
+def test_attributes_after_an_undone_transaction(tmp_path: Path, libver: str, then: str) -> None:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w", libver=libver) as file:
+        made = file.create_dataset("d", data=np.arange(300), chunks=(16,), maxshape=(None,))
+        made.attrs["units"] = "m"
+        file["g/x"] = 1
+        file["g"].attrs["note"] = "kept"
+    with hyperchunk.open(path, "r+") as file:
+        with undone(file):
+            file["d"][:200] = 5
+            file["d"].resize(310, 0)
+            file["g/y"] = 2
+        if then == "write":
+            file["d"][:200] = 7
+        elif then == "resize":
+            file["d"].resize(299, 0)
+        else:
+            with file.transaction():
+                file["d"][0] = 1
+        file["g/z"] = 3
+    with h5py.File(path) as file:
+        assert dict(file["d"].attrs) == {"units": "m"}
+        assert dict(file["g"].attrs) == {"note": "kept"}
+        assert sorted(file["g"]) == ["x", "z"]
+
+
 def test_transaction_is_one_commit(path: Path) -> None:
     before = contents(path)
     with hyperchunk.open(path, "r+") as file:

@@ -581,6 +581,7 @@ impl Inner {
             }
         };
         if let Some((base, replaced)) = node.base.as_ref().zip(replaced) {
+            base.check_attributes(replaced)?;
             messages.extend(base.messages(replaced));
         }
         if replaced.is_none_or(|replaced| replaced.attributes) {

@@ -1,5 +1,6 @@
 //! An object as it was before the edit.
 
+use crate::{Error, Result};
 use hyperchunk_format::encode::object_header::{HeaderOptions, Message};
 use hyperchunk_format::model::{ObjectHeader, RawMessage};
 use hyperchunk_format::parse::extents::Extent;
@@ -72,6 +73,18 @@ impl BaseObject {
         // A header of version 1 becomes one of version 2, where attributes are counted in a message.
         let attributes = self.replaced.attributes || self.header.version == 1;
         Replaced { attributes, content: self.replaced.content || touched, ..self.replaced }
+    }
+
+    /// Refuses to replace attributes that were not read: they would be lost.
+    ///
+    /// # Errors
+    /// Invalid.
+    pub(crate) fn check_attributes(&self, replaced: Replaced) -> Result<()> {
+        let is_attribute = |raw: &RawMessage| matches!(raw.kind, kinds::ATTRIBUTE | kinds::ATTRIBUTE_INFO);
+        if replaced.attributes && !self.has_attributes && self.header.messages.iter().any(is_attribute) {
+            return Err(Error::invalid("attributes that are to be replaced were not read"));
+        }
+        Ok(())
     }
 
     /// Returns the messages that stay as they are.

@@ -96,7 +96,7 @@ impl Writer {
     }
 
     /// Reads the attributes of an object whose header has version 1: any change re-encodes them.
-    fn load_old_attributes(&self, id: NodeId) -> Result<()> {
+    pub(super) fn load_old_attributes(&self, id: NodeId) -> Result<()> {
         let is_old = self.0.tree().node(id)?.base.as_ref().is_some_and(|base| base.header.version == 1);
         if is_old { self.load_attributes(id) } else { Ok(()) }
     }

@@ -165,6 +165,7 @@ impl Writer {
         edit.base.forget_structure();
         for (id, kept) in datasets {
             self.load(id)?;
+            self.load_old_attributes(id)?;
             self.0.restore_dataset(id, kept)?;
         }
         self.0.heap.forget();
