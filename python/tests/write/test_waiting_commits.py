@@ -15,6 +15,7 @@ import h5py
 import hyperchunk
 import numpy as np
 import pytest
+from fresh import HYPERCHUNK
 from redo_journals import interrupt
 
 NOBODY = 65534
@@ -175,3 +176,48 @@ def test_readers_of_a_file_may_read_its_journal(folder: Path) -> None:
             file["contiguous"][...] = mode  # more than a sector
             file.flush()
             assert path.with_name("a.h5.redo").stat().st_mode & 0o777 == expected
+
+
+def test_a_journal_that_the_reader_cannot_delete_stays(folder: Path) -> None:
+    """A file that others may write, in a folder where they may not: the commit is read, and applied by nobody twice."""
+    path, before, after = commit(folder, "latest")
+    expected = contents(path)
+    interrupt(path, before, after)
+    state = {item.name: item.read_bytes() for item in folder.iterdir()}
+    path.chmod(0o666)
+    assert read_as_other(path) == expected
+    assert {item.name: item.read_bytes() for item in folder.iterdir()} == state
+
+
+@pytest.mark.parametrize("how", ["w", "pack"])
+def test_a_new_file_does_not_get_the_journal_of_the_one_before(how: str, tmp_path: Path) -> None:
+    path, before, after = commit(tmp_path, "latest")
+    interrupt(path, before, after)
+    if how == "w":
+        with hyperchunk.open(path, "w") as file:
+            file["contiguous"] = np.arange(1000.0)
+    else:
+        with h5py.File(tmp_path / "b.h5", "w") as file:
+            file["contiguous"] = np.arange(1000.0)
+        done = subprocess.run([HYPERCHUNK, "pack", tmp_path / "b.h5", path, "--overwrite"], check=False)
+        assert done.returncode == 0
+    assert not path.with_name("a.h5.redo").exists()
+    for library in (h5py, hyperchunk):
+        with library.File(path) as file:
+            assert list(file) == ["contiguous"]
+            np.testing.assert_array_equal(file["contiguous"][...], np.arange(1000.0))
+
+
+def test_the_journal_of_a_file_that_is_gone(tmp_path: Path) -> None:
+    path, before, after = commit(tmp_path, "latest")
+    interrupt(path, before, after)
+    moved, journal = path.rename(tmp_path / "moved.h5"), path.with_name("a.h5.redo")
+    kept = journal.read_bytes()
+    with pytest.raises(FileExistsError, match="of a file that is gone; move it"):
+        hyperchunk.open(path, "w")
+    assert not path.exists()
+    assert journal.read_bytes() == kept
+    journal.rename(tmp_path / "moved.h5.redo")
+    with hyperchunk.open(path, "w") as file, hyperchunk.open(moved) as completed:
+        file["x"] = 1
+        assert completed.attrs["state"] == "new"

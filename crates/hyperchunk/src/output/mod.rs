@@ -183,6 +183,7 @@ pub(crate) fn check_permission(path: &Path) -> Result<()> {
 /// # Errors
 /// Locked if one does.
 pub(crate) fn check_unwritten(path: &Path, locking: Locking, has_journal: bool) -> Result<Option<Arc<Lock>>> {
+    crate::write::settle_to_replace(path)?;
     let Some(found) = path.symlink_metadata().ok().filter(Metadata::is_file) else { return Ok(None) };
     let named = |error: Error| error.file(shown(path));
     crate::write::check_not_edited(&found).map_err(named)?;

@@ -202,6 +202,8 @@ impl LocalSink {
                 return Err(named(Error::invalid(message)));
             }
             replaced = output::check_unwritten(path, locking, !scratch)?;
+        } else {
+            super::settle_to_replace(path)?;
         }
         let flags = if sync == Sync::Write { os::SYNC } else { 0 };
         let partial = if scratch { output::temporary(&name) } else { partial_name(&name) };

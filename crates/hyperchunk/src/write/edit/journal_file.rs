@@ -13,6 +13,7 @@ use crate::io::with_suffix;
 use crate::os::{read_exact_at, write_all_at};
 use crate::output::Folder;
 use crate::{Error, ErrorKind, Result};
+use std::ffi::OsStr;
 use std::fs::{File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -41,7 +42,13 @@ pub(super) struct LocalJournal {
 
 fn cannot(verb: &str, path: &Path, error: &io::Error) -> Error {
     let kind = if error.kind() == io::ErrorKind::NotFound { ErrorKind::NotFound } else { ErrorKind::Io };
-    Error::new(kind, format!("cannot {verb} the journal: {error}")).caused_by(error).file(path.display())
+    let advice = match error.kind() {
+        io::ErrorKind::AlreadyExists => "; move the other file of that name away",
+        _ => "",
+    };
+    Error::new(kind, format!("cannot {verb} the journal: {error}{advice}"))
+        .caused_by(error)
+        .file(path.display())
 }
 
 impl LocalJournal {
@@ -247,6 +254,32 @@ pub(crate) fn settle(file: &Path) -> Result<bool> {
     }
 }
 
+/// Completes or drops an interrupted edit of a file that is to be replaced: its journal must not be applied to the new
+/// one.
+///
+/// # Errors
+/// As [`settle`]; Exists if there is the journal of a file that is not there any more.
+pub(crate) fn settle_to_replace(file: &Path) -> Result<()> {
+    if let Settled::Waits(_, _, error) = attempt(file, false)? {
+        return Err(error);
+    }
+    let path = redo_path(file);
+    if path.symlink_metadata().is_err() || file.exists() {
+        return Ok(());
+    }
+    let refused = |error: io::Error| cannot("read", &path, &error);
+    let (folder, name) = Folder::of(&path).map_err(refused)?;
+    // A journal is a regular file.
+    let Ok(journal) = folder.open_to_read(&name) else { return Ok(()) };
+    let size = journal.metadata().map_err(refused)?.len();
+    if LeftRedo::read(&FoundJournal(&journal, &path), size)?.is_none() {
+        return Ok(());
+    }
+    let message = "cannot write the file: expected no journal of an interrupted edit beside it, got one of a file that \
+                   is gone; move it to where that file is (FILE.redo), or delete it";
+    Err(Error::new(ErrorKind::Exists, message).file(path.display()))
+}
+
 /// Does the same as [`settle`] for a reader. If the file cannot be written, returns the commit, through which the file
 /// is read.
 ///
@@ -288,8 +321,12 @@ fn attempt(file: &Path, edits: bool) -> Result<Settled> {
     if distrusted(&metadata) {
         return Ok(Settled::Nothing);
     }
+    let mut can_empty = true;
     let opened = folder.open_file(&name).or_else(|error| match error.kind() {
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => folder.open_to_read(&name),
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            can_empty = false;
+            folder.open_to_read(&name)
+        }
         _ => Err(error),
     });
     let journal = match opened {
@@ -323,17 +360,24 @@ fn attempt(file: &Path, edits: bool) -> Result<Settled> {
         Content::Remnant | Content::Other => return Ok(Settled::Nothing),
         Content::Journal => {}
     }
+    let complete =
+        "an edit of the file was interrupted; whoever may write the file and its folder completes it with";
+    // A journal that stays would be applied again, later.
+    if !can_empty && let Err(error) = folder.check_writable(OsStr::new(".")) {
+        let error = cannot("delete", &path, &error)
+            .advise(format_args!("{complete} `hyperchunk recover {}`", file.display()));
+        return Ok(match LeftRedo::read(&found, metadata.len())? {
+            Some(_) if target.exists() => Settled::Waits(journal, path, error),
+            _ => Settled::Nothing,
+        });
+    }
     let sink = match LocalSink::editable(target, Sync::Commit, Locking::Default) {
         Ok(sink) => sink,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Settled::Nothing),
         // Nothing has changed in the file yet.
         Err(_) if LeftRedo::read(&found, metadata.len())?.is_none() => return Ok(Settled::Nothing),
         Err(error) => {
-            let error = error.advise(format_args!(
-                "an edit of the file was interrupted; whoever may write the file completes it with `hyperchunk \
-                 recover {}`",
-                file.display()
-            ));
+            let error = error.advise(format_args!("{complete} `hyperchunk recover {}`", file.display()));
             return Ok(Settled::Waits(journal, path, error));
         }
     };

@@ -25,7 +25,7 @@ mod waiting;
 mod written_headers;
 
 pub(super) use base::{BaseObject, Replaced};
-pub(crate) use journal_file::{settle, settle_to_read};
+pub(crate) use journal_file::{settle, settle_to_read, settle_to_replace};
 pub(crate) use waiting::WaitingCommit;
 
 use self::redo::{JournalFile, Redo};

@@ -535,7 +535,7 @@ fn footer(journal: &dyn JournalFile, size: u64) -> Result<Option<(u64, Vec<u8>)>
     Ok(is_valid.then_some((at, footer)))
 }
 
-/// What the file in the place of a journal is.
+/// Kind of the file in the place of a journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Content {
     /// A journal, by its first bytes.

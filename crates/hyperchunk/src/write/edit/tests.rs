@@ -314,7 +314,7 @@ fn edit_with(disk: &Arc<Mutex<Disk>>, before: &[u8], options: &CreateOptions) ->
     begin(file, journal, base, ("a.h5", OnlyEdit::default()), options)
 }
 
-/// Returns what the bytes of a file in the place of a journal are.
+/// Returns the kind of a file in the place of a journal.
 fn content(journal: &[u8]) -> Content {
     let disk = Arc::new(Mutex::new(Disk::default()));
     disk.lock().unwrap().journal.durable = journal.to_vec();
