@@ -94,3 +94,27 @@ def test_recover_of_a_file_that_h5py_changed_otherwise(tmp_path: Path, change: s
     assert done.returncode == 1
     assert "a.h5.journal away to keep the file as it is" in done.stderr
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("layout", ["(10,)", "None"])
+def test_recover_of_a_changed_dataset_that_the_writer_deleted(tmp_path: Path, layout: str) -> None:
+    path = tmp_path / "a.h5"
+    program = f"""
+import os, signal, sys
+import hyperchunk, numpy as np
+file = hyperchunk.open(sys.argv[1], "w")
+file.create_dataset("a", data=np.arange(100), chunks={layout})
+file.create_dataset("unchanged", data=np.arange(100), chunks={layout})
+file.flush()
+del file["a"], file["unchanged"]
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    words = [sys.executable, "-c", program, str(path)]
+    assert subprocess.run(words, check=False, env=environment()).returncode == -signal.SIGKILL
+    with h5py.File(path, "r+") as file:
+        file["a"][0] = -1
+    state = path.read_bytes()
+    done = recover(path)
+    assert done.returncode != 0
+    assert "which the writer deleted, was changed since" in done.stderr
+    assert path.read_bytes() == state

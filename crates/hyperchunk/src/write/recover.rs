@@ -82,7 +82,7 @@ struct JournalledDatasets {
 }
 
 impl JournalledDatasets {
-    /// Ends the replay of the entries before the mark of the commit that the file has, and finds what it has of them.
+    /// Ends the replay of the entries before the mark of the commit that the file has, and finds the parts that the file has.
     fn end_of_commit(&mut self, tree: &Tree, sink: Arc<dyn Sink>, length: u64) -> Result<()> {
         self.is_committed = false;
         let of_chunks = self.versions.keys().map(|key| key.0);
@@ -191,6 +191,11 @@ fn recovered(path: &Path) -> Result<RecoveryReport> {
         let (object, scaled) = key;
         match state {
             ChunkState::Whole => recovered.chunks += 1,
+            ChunkState::Changed if !names.contains_key(object) => {
+                let got =
+                    format!("one whose {}, which the writer deleted, was changed", chunk(*object, scaled));
+                return Err(commit_mark::changed(&got, &journal_path));
+            }
             ChunkState::Changed => {
                 recovered.chunks += 1;
                 recovered.changed.push(chunk(*object, scaled));
@@ -207,14 +212,20 @@ fn recovered(path: &Path) -> Result<RecoveryReport> {
             }
         }
     }
-    // This recovery may be repeated, after its commit.
-    writer.0.note(&decisions)?;
     for (id, dataset) in &datasets {
+        let mut kept = Vec::new();
         contiguous(*id, dataset, &found, &*sink, &mut |what, is_kept| {
-            let list = if is_kept { &mut recovered.changed } else { &mut recovered.lost };
+            let list = if is_kept { &mut kept } else { &mut recovered.lost };
             list.push(format!("{what} of {}", shown(*id)));
         })?;
+        if let Some(what) = kept.first().filter(|_| !names.contains_key(id)) {
+            let got = format!("one whose {what}, which the writer deleted, was changed");
+            return Err(commit_mark::changed(&got, &journal_path));
+        }
+        recovered.changed.extend(kept);
     }
+    // This recovery may be repeated, after its commit.
+    writer.0.note(&decisions)?;
     recovered.lost.extend(found.left_out.describe(&names));
     *writer.0.tree_mut() = tree;
     recovered.lost.extend(omitted_parts::unencodable(&writer)?);
