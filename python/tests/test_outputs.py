@@ -482,3 +482,28 @@ def test_what_is_read_through_an_input_is_an_input(
     assert Path(out).stat().st_ino == where
     assert read.read_bytes() == before
     assert not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.parametrize("words", [["pack", "a.h5", "b.h5"], ["salvage", "a.h5", "-o", "b.h5"]])
+@pytest.mark.parametrize("kind", ["virtual", "raw", "link"])
+def test_a_file_that_an_input_names_is_not_replaced(
+    source: Path, kind: str, words: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    other = source.with_name("b.h5")
+    with h5py.File(other, "w") as file:
+        file["x"] = np.arange(6.0)
+    with h5py.File(source, "r+") as file:
+        if kind == "virtual":
+            layout = h5py.VirtualLayout((6,), "f8")
+            layout[:] = h5py.VirtualSource("b.h5", "x", (6,))
+            file.create_virtual_dataset("names", layout)
+        elif kind == "raw":
+            file.create_dataset("names", (6,), "u1", external=[("b.h5", 0, 6)])
+        else:
+            file["names"] = h5py.ExternalLink("b.h5", "x")
+    before = other.read_bytes()
+    assert run(*words, "--overwrite") != 0
+    assert "it is an input of this command, /" in capfd.readouterr().err
+    assert other.read_bytes() == before
+    # Control: a file of another name.
+    assert run(*[word.replace("b.h5", "c.h5") for word in words], "--overwrite") == 0

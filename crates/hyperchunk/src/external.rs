@@ -312,7 +312,7 @@ fn keep_new<T: Clone>(kept: &Kept<T>, key: Key, file: &T) {
     kept.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_insert_with(|| file.clone());
 }
 
-fn to_path(name: &Name) -> Result<PathBuf> {
+pub(crate) fn to_path(name: &Name) -> Result<PathBuf> {
     crate::os::path_from_bytes(name.as_bytes())
         .ok_or_else(|| Error::unsupported(format!("the file name `{name}` is not UTF-8")))
 }

@@ -1,6 +1,7 @@
 //! Listing of the objects in the sources.
 
 use super::{Input, PackOptions};
+use crate::external::to_path;
 use crate::output::same_file;
 use crate::{Dataset, Error, ErrorKind, File, Object, Result};
 use hyperchunk_format::model::{Layout, Link, LinkTarget, Name, ObjectKind};
@@ -182,7 +183,8 @@ impl Contents {
         self.inputs.iter().try_for_each(|input| input.file.check_unchanged())
     }
 
-    /// Checks that the new file does not replace a source.
+    /// Checks that the new file does not replace a source, nor a file that a source names: one of virtual sources, of raw
+    /// data, or of external links, which it would then name itself.
     pub(crate) fn check_not_a_source(&self, path: &Path) -> Result<()> {
         let same = |input: &&Input| {
             !input.file.is_remote() && input.file.path().is_some_and(|input| same_file(input, path))
@@ -192,8 +194,30 @@ impl Contents {
                 let message = "the new file is one of the files that are packed";
                 Err(Error::new(ErrorKind::Invalid, message).file(path.display()))
             }
-            None => Ok(()),
+            None => self.check_not_named(path),
         }
+    }
+
+    fn check_not_named(&self, path: &Path) -> Result<()> {
+        if !path.exists() {
+            return Ok(());
+        }
+        for item in &self.items {
+            let folder = self.inputs[item.input].file.located().and_then(Path::parent);
+            let Some(folder) = folder.filter(|_| !self.inputs[item.input].file.is_remote()) else { continue };
+            let found = named_files(item).into_iter().find(|name| {
+                // An absolute name replaces the folder.
+                to_path(name).is_ok_and(|name| same_file(&folder.join(name), path))
+            });
+            if let Some(name) = found {
+                let message = format!(
+                    "cannot write the file: it is an input of this command, {} refers to it (as {name}); name another output",
+                    Name::from(&item.path[..])
+                );
+                return Err(Error::new(ErrorKind::Invalid, message).file(path.display()));
+            }
+        }
+        Ok(())
     }
 
     /// Nor of one that was read through them.
@@ -238,4 +262,17 @@ impl Contents {
         }
         notes
     }
+}
+
+/// Returns the names of the other files that an object refers to.
+fn named_files(item: &Item) -> Vec<&Name> {
+    let links = item.links.iter().filter_map(|link| match &link.target {
+        LinkTarget::External { file, .. } => Some(file),
+        _ => None,
+    });
+    let data = item.dataset.iter().flat_map(|dataset| {
+        let raw = dataset.external().iter().map(|file| &file.name);
+        raw.chain(dataset.mappings().iter().flat_map(|mapping| &mapping.file.parts))
+    });
+    links.chain(data).filter(|name| name.as_bytes() != b".").collect()
 }

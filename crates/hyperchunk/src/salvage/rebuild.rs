@@ -40,6 +40,7 @@ pub(super) fn rebuild(
         ..CreateOptions::default()
     };
     let name = output.to_string_lossy();
+    salvage.packing.contents.check_not_a_source(output)?;
     loop {
         let planned = salvage.report.clone();
         let sink = Arc::new(LocalSink::create(output, create.sync, create.replace, create.locking)?);
