@@ -122,8 +122,7 @@ impl Redo {
             return Ok(());
         }
         if self.end == 0 {
-            let mut header = MAGIC.to_vec();
-            header.resize(narrow(HEADER_BYTES), 0);
+            let header = header();
             self.file.write_at(0, &header)?;
             self.end = HEADER_BYTES;
         }
@@ -524,6 +523,13 @@ impl<'a> LeftRedo<'a> {
     }
 }
 
+/// Returns the header of a journal.
+fn header() -> Vec<u8> {
+    let mut header = MAGIC.to_vec();
+    header.resize(narrow(HEADER_BYTES), 0);
+    header
+}
+
 /// Returns the offset of the footer of a journal of `size` bytes, and its bytes before the checksum; `None` if it has no
 /// valid one.
 fn footer(journal: &dyn JournalFile, size: u64) -> Result<Option<(u64, Vec<u8>)>> {
@@ -554,10 +560,11 @@ impl Content {
     pub(super) fn of(journal: &dyn JournalFile, size: u64) -> Result<Self> {
         let mut start = vec![0; narrow(size.min(HEADER_BYTES))];
         journal.read_at(0, &mut start)?;
-        if start.starts_with(MAGIC) {
+        let header = header();
+        if start == header {
             return Ok(Self::Journal);
         }
-        if MAGIC.starts_with(&start) {
+        if header.starts_with(&start) {
             return Ok(Self::Remnant);
         }
         let is_blank = start.iter().all(|byte| *byte == 0);

@@ -636,7 +636,11 @@ fn whoever_opens_a_file_completes_its_edit() {
     assert!(!journal_file::redo_path(&path).exists());
     assert!(!settle(&path).unwrap());
     // An incomplete journal is dropped.
-    std::fs::write(journal_file::redo_path(&path), b"Hyperchunk redo1 and a part of it").unwrap();
+    std::fs::write(
+        journal_file::redo_path(&path),
+        [&b"Hyperchunk redo1"[..], &[0; 48], b"a part of it"].concat(),
+    )
+    .unwrap();
     assert!(settle(&path).unwrap());
     assert_eq!(std::fs::read(&path).unwrap()[10], 77);
     std::fs::remove_dir_all(folder).unwrap();
@@ -654,7 +658,10 @@ fn a_file_with_a_journals_name_that_is_none_stays() {
     let beheaded = [&zeros[..64], &complete[complete.len() - 64..]].concat();
     let short = [0; 10];
     let remnants = [&b""[..], b"Hyper", &zeros, &short, &beheaded];
-    for thesis in [&b"thesis"[..], b"Hyperchunk is a library", &picture].into_iter().chain(remnants) {
+    for thesis in [&b"thesis"[..], b"Hyperchunk is a library", b"Hyperchunk redo1 is a file format", &picture]
+        .into_iter()
+        .chain(remnants)
+    {
         std::fs::write(&journal, thesis).unwrap();
         assert!(settle_to_read(&path).unwrap().is_none());
         assert_eq!(std::fs::read(&journal).unwrap(), thesis);
