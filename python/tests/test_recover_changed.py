@@ -118,3 +118,31 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert done.returncode != 0
     assert "which the writer deleted, was changed since" in done.stderr
     assert path.read_bytes() == state
+
+
+def test_recover_names_attributes_whose_strings_are_gone(tmp_path: Path) -> None:
+    """h5py cuts a file that it opens for changes after its last commit."""
+    path = tmp_path / "a.h5"
+    program = """
+import os, signal, sys
+import hyperchunk, numpy as np
+file = hyperchunk.open(sys.argv[1], "w")
+file["x"] = [1, 2, 3]
+file.attrs["early"] = "kept"
+file.flush()
+file.attrs["late"] = "a string"
+file["x"].attrs["late"] = ["some", "more"]
+file["x"].attrs["number"] = 5
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    words = [sys.executable, "-c", program, str(path)]
+    assert subprocess.run(words, check=False, env=environment()).returncode == -signal.SIGKILL
+    h5py.File(path, "r+").close()
+    done = recover(path)
+    assert done.returncode == 1
+    lost = json.loads(done.stdout)["lost"]
+    assert [one.split(":")[0] for one in lost] == ["attribute late of /", "attribute late of /x"]
+    with h5py.File(path) as file:
+        assert dict(file.attrs) == {"early": "kept"}
+        assert dict(file["x"].attrs) == {"number": 5}
+        assert file["x"][...].tolist() == [1, 2, 3]

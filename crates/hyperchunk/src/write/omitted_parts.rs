@@ -1,9 +1,9 @@
 //! Recovery of journalled objects that HDF5 cannot hold: they are omitted and reported, so that the rest of
 //! the file is recovered.
 
-use super::tree::{NewLink, NodeId, NodeKind, Tree};
+use super::tree::{NewLink, Node, NodeId, NodeKind, Tree};
 use super::writer::Writer;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::model::Name;
 use std::collections::HashMap;
 
@@ -81,6 +81,44 @@ pub(super) fn unencodable(writer: &Writer) -> Result<Vec<String>> {
             let name = name.unwrap_or_else(|| "/".into());
             told.push(leave_out(writer, id, &name, error)?);
         }
+    }
+    Ok(told)
+}
+
+/// Omits the attributes whose strings or sequences are not in the file, and lists them. Heap collections have no digests: a
+/// power failure, or a program that cut the file after its last commit, may have taken them.
+///
+/// # Errors
+/// If the file cannot be read.
+pub(super) fn unreadable(writer: &Writer) -> Result<Vec<String>> {
+    let with_heap = |node: &Node| {
+        let found = node.attributes.values().filter(|attribute| attribute.datatype.has_vlen());
+        found.cloned().collect::<Vec<_>>()
+    };
+    let attributes: Vec<_> = {
+        let tree = writer.0.tree();
+        let nodes = tree.nodes.iter().enumerate();
+        nodes
+            .map(|(number, node)| (NodeId(number), with_heap(node)))
+            .filter(|(_, all)| !all.is_empty())
+            .collect()
+    };
+    if attributes.is_empty() {
+        return Ok(Vec::new());
+    }
+    let file = writer.snapshot()?;
+    let names = super::recover::names(&writer.0.tree());
+    let mut told = Vec::new();
+    for (id, attribute) in
+        attributes.into_iter().flat_map(|(id, all)| all.into_iter().map(move |one| (id, one)))
+    {
+        let error = match crate::digest::check_elements(&file, &attribute.datatype, &attribute.data) {
+            Err(error) if error.kind() != ErrorKind::Unsupported => error,
+            _ => continue,
+        };
+        let owner = names.get(&id).filter(|name| !name.is_empty()).map_or("/", String::as_str);
+        told.push(format!("attribute {} of {owner}: {}", attribute.name, error.message()));
+        writer.0.tree_mut().node_mut(id)?.attributes.remove(&attribute.name);
     }
     Ok(told)
 }

@@ -229,6 +229,7 @@ fn recovered(path: &Path) -> Result<RecoveryReport> {
     recovered.lost.extend(found.left_out.describe(&names));
     *writer.0.tree_mut() = tree;
     recovered.lost.extend(omitted_parts::unencodable(&writer)?);
+    recovered.lost.extend(omitted_parts::unreadable(&writer)?);
     writer.flush()?;
     writer.close()?;
     recovered.lost.sort();
