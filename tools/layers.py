@@ -34,9 +34,11 @@ LAYERS = {
         "index",
         # Handles have the steps of a read as methods, and the steps take handles.
         "dataset=external=file=group=heap=live=object=read=storage=walk",
+        "slabs",
+        "digest",
         "write",
-        "check contents prefetch slabs values",
-        "digest references",
+        "check contents prefetch values",
+        "references",
         "pack",
         "collection salvage",
         "internal",
