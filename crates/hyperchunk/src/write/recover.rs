@@ -82,7 +82,7 @@ struct JournalledDatasets {
 }
 
 impl JournalledDatasets {
-    /// Ends the replay of the entries before the mark of the commit that the file has, and finds the parts that the file has.
+    /// Ends the replay of the entries before the mark of the commit in the file, and finds the parts that the file has.
     fn end_of_commit(&mut self, tree: &Tree, sink: Arc<dyn Sink>, length: u64) -> Result<()> {
         self.is_committed = false;
         let of_chunks = self.versions.keys().map(|key| key.0);
