@@ -142,7 +142,7 @@ class Pool:
         return pa.ipc.open_stream(pa.py_buffer(self.get(name))).read_all()
 
     def delete(self, name: str) -> bool:
-        """Deletes an object; returns False if there is none of that name. Current readers keep it."""
+        """Deletes an object; returns False if it does not exist. Current readers keep it."""
         return self._core.delete(name)
 
     def list(self) -> list[Entry]:

@@ -271,8 +271,11 @@ pub(crate) fn settle_to_replace(file: &Path) -> Result<()> {
     let (folder, name) = Folder::of(&path).map_err(refused)?;
     // A journal is a regular file.
     let Ok(journal) = folder.open_to_read(&name) else { return Ok(()) };
-    let size = journal.metadata().map_err(refused)?.len();
-    if LeftRedo::read(&FoundJournal(&journal, &path), size)?.is_none() {
+    let metadata = journal.metadata().map_err(refused)?;
+    // The journal of another user is not applied, so it prevents nothing.
+    let counts = check_made_by(&folder, file, &path, &metadata)
+        .and_then(|()| Trust::for_writer(file).check_mode(&path, &metadata));
+    if counts.is_err() || LeftRedo::read(&FoundJournal(&journal, &path), metadata.len())?.is_none() {
         return Ok(());
     }
     let message = "cannot write the file: expected no journal of an interrupted edit beside it, got one of a file that \

@@ -719,6 +719,24 @@ fn a_journal_in_another_users_folder_does_not_count() {
 
 #[test]
 #[cfg(unix)]
+fn test_the_journal_of_a_file_that_is_gone_prevents_a_new_one_unless_another_user_made_it() {
+    use std::os::unix::fs::{PermissionsExt as _, chown};
+    let folder = std::env::temp_dir().join(format!("hyperchunk-redo-gone-{}", std::process::id()));
+    let path = interrupted(&folder);
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o1777)).unwrap();
+    let journal = journal_file::redo_path(&path);
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(settle_to_replace(&path).unwrap_err().kind(), ErrorKind::Exists);
+    // Only root may give files away.
+    if chown(&journal, Some(12_345), None).is_ok() {
+        settle_to_replace(&path).unwrap();
+    }
+    assert!(journal.exists());
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+#[cfg(unix)]
 fn a_journal_that_another_user_made_does_not_count() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = std::env::temp_dir().join(format!("hyperchunk-redo-other-{}", std::process::id()));
