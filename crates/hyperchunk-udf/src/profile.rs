@@ -76,7 +76,7 @@ pub struct Profile {
     pub fine_clocks: bool,
     /// Limits.
     pub limits: Limits,
-    /// Permitted locations of inputs, including those of expressions.
+    /// Permitted locations of inputs, for expressions, too.
     pub inputs: InputFiles,
     /// Rights in addition to the inputs and outputs.
     pub grants: Grants,
@@ -171,7 +171,7 @@ impl Profile {
     /// user's, and bounded by the administrator's policy.
     ///
     /// # Errors
-    /// `NotFound` when there is none; `Key` when a file is unsafe or malformed.
+    /// `NotFound` if there is no such profile; `Key` when a file is unsafe or malformed.
     pub fn named(name: &str) -> Result<Self> {
         let mut profile = match name {
             "untrusted" => Profile::untrusted(),
