@@ -31,7 +31,7 @@ ARTEFACTS = {
     "hyperchunk-wasm-worker": "hyperchunk/libexec/hyperchunk-wasm-worker",
 }
 PLUGINS = ["hyperchunk-filter", "hyperchunk-snappy", "hyperchunk-vol", "hyperchunk-vol-named"]
-PACKAGES = ["hyperchunk-python", *PLUGINS, "hyperchunk-udf-worker", "hyperchunk-wasm"]
+PACKAGES = ["hyperchunk-python", *PLUGINS, "hyperchunk-udf-worker", "hyperchunk-wasm-worker"]
 # Paths of older builds' artefacts, which a refreshed editable install must not keep.
 FORMER = ["hyperchunk/plugins/libhyperchunk_vol.so"]
 

@@ -41,7 +41,7 @@ MAY_USE = {
     },
     "hyperchunk-door": set(),
     "hyperchunk-filter": {"hyperchunk-door"},
-    "hyperchunk-wasm": {"hyperchunk-sandbox", "hyperchunk-udf"},
+    "hyperchunk-wasm-worker": {"hyperchunk-sandbox", "hyperchunk-udf"},
     "hyperchunk-web": {"hyperchunk", "hyperchunk-format"},
     "hyperchunk-snappy": {"hyperchunk-door"},
     "hyperchunk-vol": {"hyperchunk-h5abi"},
