@@ -31,7 +31,7 @@ _PIECE_BYTES = 64 << 20
 _BACKGROUND = 32
 
 
-_Read: TypeAlias = "tuple[_core.Dataset, _core.Choice, _core.Conversion | None, Array]"
+_Read: TypeAlias = "tuple[_core.Dataset, _core.Selection, _core.Conversion | None, Array]"
 
 
 class _Planned(NamedTuple):
@@ -85,7 +85,7 @@ def _read_all(wanted: list[tuple[Dataset, Index]], progress: ProgressLike) -> li
     with observing.span("plan"):
         planned = [planned_read(dataset, index) for dataset, index in wanted]
     reads = [
-        (plan.dataset._readable, plan.selection.choice, plan.plan.conversion, plan.out)
+        (plan.dataset._readable, plan.selection.native, plan.plan.conversion, plan.out)
         for plan in planned
         if plan is not None and plan.out.size
     ]
@@ -177,7 +177,7 @@ def watched_read(dataset: Dataset, args: selections.Args, plan: Plan | None) -> 
         facts["shape"], facts["bytes"] = planned.selection.read_shape, planned.out.nbytes
         with observing.span("fetch"):
             if planned.out.size:
-                data.read(planned.selection.choice, planned.plan.conversion, planned.out)
+                data.read(planned.selection.native, planned.plan.conversion, planned.out)
         with observing.span("convert"):
             return planned.finish()
 

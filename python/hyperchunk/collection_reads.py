@@ -206,7 +206,7 @@ class _Reader:
             selected = self._select(dims, rows)
             target = self._target(out, places, selected)
             array = self._plan.empty(selected.selection.read_shape) if target is None else target
-            reads.append((data, selected.selection.choice, self._plan.conversion, array))
+            reads.append((data, selected.selection.native, self._plan.conversion, array))
             if target is None:
                 waiting.append((file, places, selected, array))
         _core.read_many(reads)

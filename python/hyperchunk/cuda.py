@@ -217,7 +217,7 @@ def read(dataset: Dataset, selection: Index, device: int) -> CudaArray:
     dtype, inner = _dtype(dataset)
     conversion = _conversion(data.datatype.description, np.dtype((dtype, inner)) if inner else dtype)
     shape = (*chosen.array_shape, *inner)
-    core = _core.read_to_device(data, chosen.choice, conversion, shape, (dtype.kind, dtype.itemsize), device)
+    core = _core.read_to_device(data, chosen.native, conversion, shape, (dtype.kind, dtype.itemsize), device)
     return CudaArray(core, dtype)
 
 

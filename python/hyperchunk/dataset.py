@@ -377,7 +377,7 @@ class Dataset(HLObject):
     def _read_into_new(self, data: AnyDataset, selection: Selection, plan: Plan) -> Array:
         out = plan.empty(selection.read_shape)
         if out.size:
-            data.read(selection.choice, plan.conversion, out)
+            data.read(selection.native, plan.conversion, out)
         found = plan.finish(self._opened.need(), out)
         return found if selection.after is None else selection.after.apply(found)
 
@@ -431,7 +431,7 @@ class Dataset(HLObject):
             and source.after is None
             and math.prod(source.array_shape) == dest.size
         ):
-            data.read(source.choice, plan.conversion, dest)
+            data.read(source.native, plan.conversion, dest)
             return
         found = self._read_into_new(data, source, plan)
         if target.simple:

@@ -133,10 +133,10 @@ def pointwise(dims: Shape, args: Args, *, front: bool, exact: bool) -> Selection
             coordinates[:, :, axis] = (
                 np.uint64(start) + line // np.uint64(block) * np.uint64(stride) + line % np.uint64(block)
             )
-    choice = _core.Choice.points(len(dims), coordinates.tobytes())
+    native = _core.Selection.points(len(dims), coordinates.tobytes())
     read = (unique.shape[1], *counts)
     return Selection(
-        choice, (unique.shape[1] * each,), final, False, after=Rearrangement(read, (places, *turned), move)
+        native, (unique.shape[1] * each,), final, False, after=Rearrangement(read, (places, *turned), move)
     )
 
 
@@ -174,7 +174,7 @@ def _product(
     # NumPy puts the lists' dimensions first if slices separate them.
     count, _, target = move
     after = Rearrangement(tuple(shape), index, (count, at[0] if at[-1] - at[0] == len(at) - 1 else 0, target))
-    return Selection(_core.Choice.axes(axes), tuple(shape), final, False, after=after)
+    return Selection(_core.Selection.axes(axes), tuple(shape), final, False, after=after)
 
 
 def _unique(lists: list[Array], dims: list[int]) -> tuple[Array, Array]:

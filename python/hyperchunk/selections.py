@@ -72,7 +72,7 @@ class Selection(NamedTuple):
     """A selection of elements of a dataset."""
 
     #: Selection for `_core`.
-    choice: _core.Choice
+    native: _core.Selection
     #: Number of elements in each dimension, or in a row.
     shape: Shape
     #: Shape of the resulting array: without the dimensions that are indexed by an integer.
@@ -184,14 +184,14 @@ def select(dims: Shape, args: Args, way: str = "", *, exact: bool = False) -> Se
 def everything(dims: Shape) -> Selection:
     """Selects all elements."""
     axes = tuple((0, 1, length, 1) for length in dims)
-    return Selection(_core.Choice.all(), dims, dims, True, (False,) * len(dims), axes)
+    return Selection(_core.Selection.all(), dims, dims, True, (False,) * len(dims), axes)
 
 
 def _masked(dims: Shape, mask: Array) -> Selection:
     points = np.transpose(mask.nonzero()).astype(np.uint64)
     shape = (len(points),)
-    choice = _core.Choice.points(len(dims), points.tobytes())
-    return Selection(choice, shape, shape, False)
+    native = _core.Selection.points(len(dims), points.tobytes())
+    return Selection(native, shape, shape, False)
 
 
 def _axes(dims: Shape, args: Args) -> Selection:
@@ -233,13 +233,13 @@ def _axes(dims: Shape, args: Args) -> Selection:
     shape = tuple(counts)
     read = tuple(count for count, gone in zip(counts, scalar, strict=True) if not gone)
     patterns = None if lists else tuple(axis for axis in axes if not isinstance(axis, bytes))
-    choice = _core.Choice.axes(axes)
+    native = _core.Selection.axes(axes)
     if all(isinstance(places, slice) and places.step is None for places in order):
-        return Selection(choice, shape, read, not lists, tuple(scalar), patterns)
+        return Selection(native, shape, read, not lists, tuple(scalar), patterns)
     final = tuple(
         count if isinstance(places, slice) else len(places) for count, places in zip(read, order, strict=True)
     )
-    return Selection(choice, shape, final, False, tuple(scalar), None, Rearrangement(read, _mesh(read, order)))
+    return Selection(native, shape, final, False, tuple(scalar), None, Rearrangement(read, _mesh(read, order)))
 
 
 def _mesh(shape: Shape, order: list[slice | Array]) -> tuple[slice | Array, ...]:
@@ -409,7 +409,7 @@ class Space:
 
     def get_select_npoints(self) -> int:
         """Returns the number of selected elements."""
-        return int(_core.Choice.selected(self.selection).count(list(self.shape)))
+        return int(_core.Selection.selected(self.selection).count(list(self.shape)))
 
     def get_select_bounds(self) -> tuple[Shape, Shape]:
         """Returns the first and the last index in each dimension."""
@@ -475,4 +475,4 @@ def referred(dims: Shape, selection: StoredSelection) -> Selection:
     """Resolves a stored selection for a dataset of this extent."""
     shape = Space(dims, selection).selected_shape()
     # An empty selection of a scalar has no shape, and no array.
-    return Selection(_core.Choice.selected(selection), shape, shape, False)  # type: ignore[arg-type]
+    return Selection(_core.Selection.selected(selection), shape, shape, False)  # type: ignore[arg-type]

@@ -156,7 +156,7 @@ def _bounds(maxshape: int | tuple[int | None, ...]) -> tuple[int | None, ...]:
 
 def _region(selection: Selection, dims: Shape, args: Args) -> Description:
     """Converts a selection to its form in a file; slices up to `UNLIMITED` have no end."""
-    found: Description = selection.choice.description(list(dims))
+    found: Description = selection.native.description(list(dims))
     endless = [isinstance(arg, slice) and arg.stop == UNLIMITED for arg in args]
     if not any(endless):
         if found == ("all",):

@@ -1,10 +1,10 @@
 //! Datasets opened for reading.
 
-use crate::choice::{self, Choice};
 use crate::datatype::{Conversion, Datatype};
 use crate::errors::to_python;
 use crate::memory::{fill, fill_all};
 use crate::names;
+use crate::selection::{self, Selection};
 use hyperchunk::model::{Dataspace, FillWhen, Layout, SourceName, VirtualMapping};
 use hyperchunk::{Error, Result};
 use hyperchunk::{codec, select};
@@ -157,13 +157,13 @@ impl Dataset {
     pub(crate) fn read(
         &self,
         py: Python<'_>,
-        choice: &Choice,
+        selection: &Selection,
         conversion: Option<&Conversion>,
         out: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         self.read_into(py, out, |dataset, out| {
-            let choice = choice.within(dataset.dims())?;
-            read(dataset, &choice, conversion, out)
+            let selection = selection.within(dataset.dims())?;
+            read(dataset, &selection, conversion, out)
         })
     }
 
@@ -177,8 +177,8 @@ impl Dataset {
         out: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         self.read_into(py, out, |dataset, out| {
-            let choice = if slab.is_empty() { select::Selection::All } else { choice::slab(&slab) };
-            read(dataset, &choice, conversion, out)
+            let selection = if slab.is_empty() { select::Selection::All } else { selection::slab(&slab) };
+            read(dataset, &selection, conversion, out)
         })
     }
 
@@ -217,30 +217,31 @@ impl Dataset {
 
 fn read(
     dataset: &hyperchunk::Dataset,
-    choice: &select::Selection,
+    selection: &select::Selection,
     conversion: Option<&Conversion>,
     out: &mut [u8],
 ) -> Result<()> {
     match conversion {
-        Some(conversion) => dataset.read_converted(choice, &conversion.steps, conversion.to, out),
-        None => dataset.read(choice, out),
+        Some(conversion) => dataset.read_converted(selection, &conversion.steps, conversion.to, out),
+        None => dataset.read(selection, out),
     }
 }
 
 /// A read of `read_many`: dataset, selection, conversion, buffer.
-type Read<'py> = (PyRef<'py, Dataset>, PyRef<'py, Choice>, Option<PyRef<'py, Conversion>>, Bound<'py, PyAny>);
+type Read<'py> =
+    (PyRef<'py, Dataset>, PyRef<'py, Selection>, Option<PyRef<'py, Conversion>>, Bound<'py, PyAny>);
 
 /// Does several reads in one batch, each like `Dataset.read`.
 #[pyfunction]
 pub(crate) fn read_many(py: Python<'_>, reads: Vec<Read<'_>>) -> PyResult<()> {
-    let choices = reads.iter().map(|(dataset, choice, ..)| choice.within(dataset.0.dims()));
+    let choices = reads.iter().map(|(dataset, selection, ..)| selection.within(dataset.0.dims()));
     let choices = choices.collect::<Result<Vec<_>>>().map_err(|e| to_python(py, &e))?;
     let outs: Vec<Bound<'_, PyAny>> = reads.iter().map(|(.., out)| out.clone()).collect();
     fill_all(&outs, |outs| {
         let reads =
-            reads.iter().zip(&choices).zip(outs).map(|(((dataset, _, conversion, _), choice), out)| {
+            reads.iter().zip(&choices).zip(outs).map(|(((dataset, _, conversion, _), selection), out)| {
                 let conversion = conversion.as_ref().map(|conversion| (&conversion.steps, conversion.to));
-                hyperchunk::Read { dataset: &dataset.0, choice, conversion, out }
+                hyperchunk::Read { dataset: &dataset.0, selection, conversion, out }
             });
         let reads: Vec<_> = reads.collect();
         py.detach(|| hyperchunk::read_many(reads)).map_err(|e| to_python(py, &e))
@@ -256,8 +257,8 @@ pub(crate) fn describe_mappings<'py>(
         Ok((
             source_name(py, &mapping.file)?,
             source_name(py, &mapping.dataset)?,
-            choice::describe(py, &mapping.target)?,
-            choice::describe(py, &mapping.source)?,
+            selection::describe(py, &mapping.target)?,
+            selection::describe(py, &mapping.source)?,
         ))
     });
     mappings.collect()

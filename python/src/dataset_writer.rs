@@ -1,12 +1,12 @@
 //! Datasets of a file that is being written: the Python interface of [`crate::dataset::Dataset`]
 //! plus writing.
 
-use crate::choice::{self, Choice};
 use crate::dataset::{Dataset, Filter, Mapping, describe_mappings};
 use crate::datatype::{Conversion, Datatype};
 use crate::errors::to_python;
 use crate::memory::{look, look_all};
 use crate::names;
+use crate::selection::{self, Selection};
 use hyperchunk::model::{Dataspace, FillWhen};
 use hyperchunk::write::{self, ChunkRun, NewLayout};
 use hyperchunk::{Error, Result, select};
@@ -93,13 +93,13 @@ impl DatasetWriter {
 
 fn put(
     dataset: &write::DatasetWriter,
-    choice: &select::Selection,
+    selection: &select::Selection,
     memory: Option<&Datatype>,
     data: &[u8],
 ) -> Result<()> {
     match memory {
-        Some(memory) => dataset.write_as(choice, &memory.0, data),
-        None => dataset.write(choice, data),
+        Some(memory) => dataset.write_as(selection, &memory.0, data),
+        None => dataset.write(selection, data),
     }
 }
 
@@ -198,12 +198,12 @@ impl DatasetWriter {
     fn read(
         &self,
         py: Python<'_>,
-        choice: &Choice,
+        selection: &Selection,
         conversion: Option<&Conversion>,
         out: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         let _reading = py.detach(|| self.file.reading());
-        self.now(py)?.read(py, choice, conversion, out)
+        self.now(py)?.read(py, selection, conversion, out)
     }
 
     /// Like `read`, with `start, step, count` for each dimension: `count` indices, every `step`th
@@ -231,12 +231,12 @@ impl DatasetWriter {
     fn write(
         &self,
         py: Python<'_>,
-        choice: &Choice,
+        selection: &Selection,
         memory: Option<&Datatype>,
         data: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         look(data, |data| {
-            self.run(py, |dataset| put(dataset, &*choice.within(&dataset.dims())?, memory, data))
+            self.run(py, |dataset| put(dataset, &*selection.within(&dataset.dims())?, memory, data))
         })
     }
 
@@ -251,8 +251,8 @@ impl DatasetWriter {
     ) -> PyResult<()> {
         look(data, |data| {
             self.run(py, |dataset| {
-                let choice = if slab.is_empty() { select::Selection::All } else { choice::slab(&slab) };
-                put(dataset, &choice, memory, data)
+                let selection = if slab.is_empty() { select::Selection::All } else { selection::slab(&slab) };
+                put(dataset, &selection, memory, data)
             })
         })
     }

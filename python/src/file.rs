@@ -5,7 +5,7 @@ use crate::errors::{opening, to_python};
 use crate::memory::look;
 use crate::network::PythonSource;
 use crate::object::Object;
-use crate::{choice, names};
+use crate::{names, selection};
 use hyperchunk::check::{Assumptions, check};
 use hyperchunk::index::{IndexOption, IndexState};
 use hyperchunk::io::Locking;
@@ -327,7 +327,7 @@ impl File {
         };
         let elsewhere = !object.file().same(&self.0);
         let object = Object::new(Ok(object), elsewhere).map_err(|e| to_python(py, &e))?;
-        let region = reference.region.map(|region| choice::describe(py, &region.selection)).transpose()?;
+        let region = reference.region.map(|region| selection::describe(py, &region.selection)).transpose()?;
         let attribute = reference.attribute.map(|name| names::decode(py, name.as_bytes())).transpose()?;
         Ok((object, region, attribute))
     }

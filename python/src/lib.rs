@@ -2,7 +2,6 @@
 
 mod analysis;
 mod capsules;
-mod choice;
 mod collection;
 #[cfg(target_os = "linux")]
 mod cuda;
@@ -34,6 +33,7 @@ mod query;
 mod read_budget;
 mod restructure;
 mod salvage;
+mod selection;
 mod store;
 mod table;
 mod trust;
@@ -96,7 +96,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<dataset::Dataset>()?;
     module.add_class::<datatype::Datatype>()?;
     module.add_class::<datatype::Conversion>()?;
-    module.add_class::<choice::Choice>()?;
+    module.add_class::<selection::Selection>()?;
     module.add_class::<table::Table>()?;
     module.add_class::<table::RowBatches>()?;
     module.add_class::<table::Batch>()?;

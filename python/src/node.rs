@@ -1,12 +1,12 @@
 //! Objects of a file that is being written: the Python interface of [`crate::object::Object`] plus
 //! writing.
 
-use crate::choice;
 use crate::dataset_writer::DatasetWriter;
 use crate::datatype::Datatype;
 use crate::errors::to_python;
 use crate::names;
 use crate::object::{Value, value};
+use crate::selection;
 use crate::writer::warn;
 use hyperchunk::codec;
 use hyperchunk::model::{
@@ -110,8 +110,8 @@ fn mapping((file, dataset, source, target): &NewMapping<'_>) -> PyResult<Virtual
     Ok(VirtualMapping {
         file: name(file),
         dataset: name(dataset),
-        source: choice::parse(source)?,
-        target: choice::parse(target)?,
+        source: selection::parse(source)?,
+        target: selection::parse(target)?,
     })
 }
 

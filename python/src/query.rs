@@ -6,7 +6,7 @@ use crate::file::File;
 use hyperchunk::Result;
 use hyperchunk_store::query::Queries as _;
 use hyperchunk_store::query::{self, Answer, Predicate, RankBy, zonemap};
-use hyperchunk_store::{Extreme, Slab, Statistics};
+use hyperchunk_store::{Extreme, Hyperslab, Statistics};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyFloat, PyInt};
 use std::path::PathBuf;
@@ -49,12 +49,12 @@ fn summary<'py>(py: Python<'py>, statistics: &Statistics) -> Summary<'py> {
     (statistics.count, statistics.nan, min, max, statistics.sum)
 }
 
-fn pair(slab: &Slab) -> Box {
+fn pair(slab: &Hyperslab) -> Box {
     (slab.start.clone(), slab.count.clone())
 }
 
-fn part(slab: Option<Box>) -> Option<Slab> {
-    slab.map(|(start, count)| Slab::new(start, count))
+fn part(slab: Option<Box>) -> Option<Hyperslab> {
+    slab.map(|(start, count)| Hyperslab::new(start, count))
 }
 
 fn run<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {

@@ -1,11 +1,11 @@
 //! Sharded stores: definitions, writers and commits.
 
 use crate::analysis;
-use crate::choice::{self, Choice};
 use crate::datatype::Datatype;
 use crate::errors::{opening, to_python};
 use crate::memory::look;
 use crate::node::Options;
+use crate::selection::{self, Selection};
 use hyperchunk::Result;
 use hyperchunk::model::Dataspace;
 use hyperchunk::select::Axis;
@@ -14,8 +14,8 @@ use hyperchunk_live::observe::{self, Analyses};
 use hyperchunk_store::commit::external_links::Linking;
 use hyperchunk_store::commit::{CommitOptions, commit_all};
 use hyperchunk_store::{
-    self, Definition, FileStamp, KnownStore, LogWriter, Marker, Mode, NewStore, PendingStore, Report,
-    Segments, Session, SiteBuf, Slab, StoreId, Ticket, WriterOptions,
+    self, Definition, FileStamp, Hyperslab, KnownStore, LogWriter, Marker, Mode, NewStore, PendingStore,
+    Report, Segments, Session, SiteBuf, StoreId, Ticket, WriterOptions,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -196,13 +196,13 @@ impl StoreWriter {
         writer: &LogWriter,
         filtered: bool,
         dataset: u32,
-        choice: &hyperchunk::select::Selection,
+        selection: &hyperchunk::select::Selection,
         bytes: &[u8],
     ) -> Result<()> {
         if filtered {
-            writer.write_filtered(dataset, choice, bytes, 0)
+            writer.write_filtered(dataset, selection, bytes, 0)
         } else {
-            writer.write(dataset, choice, bytes)
+            writer.write(dataset, selection, bytes)
         }
     }
 }
@@ -322,18 +322,24 @@ impl StoreWriter {
                 }
                 let axes = start.iter().zip(&count);
                 let axes = axes.map(|(start, count)| Axis::range(*start..start.saturating_add(*count)));
-                let choice = hyperchunk::select::Selection::Axes(axes.collect());
-                writer.write_filtered(dataset, &choice, bytes, 0)
+                let selection = hyperchunk::select::Selection::Axes(axes.collect());
+                writer.write_filtered(dataset, &selection, bytes, 0)
             })
         })
     }
 
     /// Writes the elements of a selection.
-    fn write(&self, py: Python<'_>, dataset: u32, choice: &Choice, data: &Bound<'_, PyAny>) -> PyResult<()> {
+    fn write(
+        &self,
+        py: Python<'_>,
+        dataset: u32,
+        selection: &Selection,
+        data: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
         look(data, |bytes| {
             self.run(py, |writer| {
                 let dims = writer.dataset(dataset)?.dims;
-                Self::put(writer, self.filtered, dataset, &*choice.within(&dims)?, bytes)
+                Self::put(writer, self.filtered, dataset, &*selection.within(&dims)?, bytes)
             })
         })
     }
@@ -347,8 +353,10 @@ impl StoreWriter {
         slab: Vec<u64>,
         data: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        let choice = choice::slab(&slab);
-        look(data, |bytes| self.run(py, |writer| Self::put(writer, self.filtered, dataset, &choice, bytes)))
+        let selection = selection::slab(&slab);
+        look(data, |bytes| {
+            self.run(py, |writer| Self::put(writer, self.filtered, dataset, &selection, bytes))
+        })
     }
 
     /// Appends rows; the commit puts them after the existing ones.
@@ -382,7 +390,7 @@ impl StoreWriter {
         count: Vec<u64>,
         data: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        let slab = Slab::new(start, count);
+        let slab = Hyperslab::new(start, count);
         look(data, |bytes| self.run(py, |writer| writer.replay(dataset, &slab, bytes)))
     }
 

@@ -491,8 +491,8 @@ pub(crate) fn after_fork() {
 /// Parses conversion options: `cells=list` and so on.
 fn conversion(given: &[String]) -> PyResult<ConversionOptions> {
     let mut conversion = ConversionOptions::default();
-    for choice in given {
-        match choice.as_str() {
+    for selection in given {
+        match selection.as_str() {
             "cells=tensor" => conversion.cells = Cells::Tensor,
             "cells=list" => conversion.cells = Cells::List,
             "strings=text" => conversion.strings = Strings::Text,

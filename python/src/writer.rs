@@ -1,12 +1,12 @@
 //! Files that are being written: the Python interface of [`crate::file::File`] plus writing.
 
-use crate::choice::{self, Choice};
 use crate::datatype::{Datatype, reference_kind};
 use crate::errors::{opening, to_python};
 use crate::file::File;
 use crate::memory::look;
 use crate::names;
 use crate::node::Node;
+use crate::selection::{self, Selection};
 use hyperchunk::encode::LibVersion;
 use hyperchunk::model::RegionSelection;
 use hyperchunk::write::{self, CreateOptions, FileLayout, MemorySink, NodeId, Sync};
@@ -275,10 +275,10 @@ impl Writer {
         py: Python<'py>,
         address: u64,
         dims: Vec<u64>,
-        choice: &Choice,
+        selection: &Selection,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let element = self.run(py, |file| {
-            let selection = choice.stored(&dims)?;
+            let selection = selection.stored(&dims)?;
             file.store_region(address, RegionSelection { dims: Some(dims), selection })
         })?;
         warn(py, &self.file)?;
@@ -347,7 +347,7 @@ impl Writer {
         let Some((id, reference)) = found? else {
             return Err(PyValueError::new_err("a null reference leads nowhere"));
         };
-        let region = reference.region.map(|region| choice::describe(py, &region.selection)).transpose()?;
+        let region = reference.region.map(|region| selection::describe(py, &region.selection)).transpose()?;
         let attribute = reference.attribute.map(|name| names::decode(py, name.as_bytes())).transpose()?;
         Ok((self.node(id), region, attribute))
     }

@@ -386,7 +386,7 @@ pub unsafe extern "C" fn hc_read_many(number: usize, requests: *const ReadReques
             // SAFETY: the program's promise: the buffers do not overlap.
             let out = unsafe { foreign::room(request.buf, wanted.bytes, "buf") }?;
             let conversion = wanted.conversion.as_ref().map(|conversion| (conversion, wanted.element));
-            reads.push(Read { dataset, choice: &wanted.selection, conversion, out });
+            reads.push(Read { dataset, selection: &wanted.selection, conversion, out });
         }
         read_many(reads).map(|()| 0)
     })

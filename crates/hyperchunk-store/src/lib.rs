@@ -38,7 +38,7 @@ pub use format::id::{Session, StoreId, WriterId, launched};
 pub use format::index::{DatasetEntry, DatasetWrites, Image};
 pub use format::manifest::{Conflict, LogPart, Manifest, Part, StoredDataset};
 pub use format::page::{MAX_PAGE_BYTES, MAX_PAGE_ENTRIES, Page, PageHead, PageKind};
-pub use format::piece::{Extent, Piece, PieceForm, Slab};
+pub use format::piece::{Extent, Hyperslab, Piece, PieceForm};
 pub use format::run_length::PackedPieces;
 pub use format::stamp::{STAMPED_WITHIN_BYTES, read_epoch, read_store_id};
 pub use hyperchunk::storage::{DatasetId, MARKER, Marker, store_folder};

@@ -50,8 +50,8 @@ impl FileStorage for FileState {
         Ok(Arc::new(ShardedDataset::open(&self.stores, location, marker, header)?))
     }
 
-    fn cheapest(&self, dataset: &Dataset, choice: &Selection) -> Option<Dataset> {
-        self.layouts.cheapest(dataset, choice)
+    fn cheapest(&self, dataset: &Dataset, selection: &Selection) -> Option<Dataset> {
+        self.layouts.cheapest(dataset, selection)
     }
 }
 
@@ -86,11 +86,11 @@ impl DatasetStorage for ShardedDataset {
 
     fn read<'a>(
         &self,
-        choice: &Selection,
+        selection: &Selection,
         output: &'a Output<'a>,
         means: (usize, &Limits),
         parts: Option<&mut Parts<'a>>,
     ) -> Result<()> {
-        Self::read(self, choice, output, means, parts)
+        Self::read(self, selection, output, means, parts)
     }
 }

@@ -55,7 +55,7 @@ fn write(writer: &LogWriter) -> u32 {
     writer.flush().unwrap();
     writer.write_chunk(a, &[200, 100], 1, &bytes(77)).unwrap();
     writer.set_extent(a, &[1200, 900]).unwrap();
-    let two = [Slab::new([1100, 3], [2, 2]), Slab::new([1199, 899], [1, 1])];
+    let two = [Hyperslab::new([1100, 3], [2, 2]), Hyperslab::new([1199, 899], [1, 1])];
     writer.write_boxes(a, &two, &bytes(5)).unwrap();
     writer.put_image(&bytes(100_000)).unwrap();
     a
@@ -172,7 +172,7 @@ fn a_manifest_comes_back_and_a_torn_one_is_no_epoch() {
     });
     manifest.conflicts.push(Conflict {
         path: b"/a".to_vec(),
-        slab: Slab::new([1], [2]),
+        slab: Hyperslab::new([1], [2]),
         what: "elements".to_owned(),
         kept: log.writer(),
         other: WriterId::new(),

@@ -344,8 +344,8 @@ fn read(dataset: &Dataset, request: &Value, buffers: &mut Vec<Vec<u8>>) -> Resul
     if matches!(dataset.dataspace(), Dataspace::Null) {
         return Ok(json!({"shape": null}));
     }
-    let (choice, shape) = selection(dataset, request).map_err(|error| dataset.name(error))?;
-    let elements = choice.count(dataset.dims()).map_err(|error| dataset.name(error))?;
+    let (selection, shape) = selection(dataset, request).map_err(|error| dataset.name(error))?;
+    let elements = selection.count(dataset.dims()).map_err(|error| dataset.name(error))?;
     let stored = elements.checked_mul(dataset.datatype().size).filter(|bytes| *bytes <= MAX_READ_BYTES);
     let stored = stored.ok_or_else(|| {
         let message = format!(
@@ -355,7 +355,7 @@ fn read(dataset: &Dataset, request: &Value, buffers: &mut Vec<Vec<u8>>) -> Resul
         dataset.name(Error::limit(message).advise("read a smaller part"))
     })?;
     let mut bytes = zeros(narrow(stored)?)?;
-    dataset.read(&choice, &mut bytes).map_err(|error| explained(dataset, error))?;
+    dataset.read(&selection, &mut bytes).map_err(|error| explained(dataset, error))?;
     let column =
         Columns::new(dataset.object().file(), buffers).add(dataset.datatype(), bytes, narrow(elements)?);
     Ok(json!({"shape": shape, "column": column.map_err(|error| dataset.name(error))?}))

@@ -90,7 +90,7 @@ fn cut(axes: Vec<Steps>, chunk: &[u64], budget: u64) -> impl Iterator<Item = Sel
             };
             Axis::steps(steps.start + from * steps.step, steps.step, count)
         });
-        let choice = Selection::Axes(parts.collect());
+        let selection = Selection::Axes(parts.collect());
         let mut next = start;
         for number in (0..=axis).rev() {
             next[number] = next[number].saturating_add(if number == axis { taken } else { 1 });
@@ -100,7 +100,7 @@ fn cut(axes: Vec<Steps>, chunk: &[u64], budget: u64) -> impl Iterator<Item = Sel
             }
             next[number] = 0;
         }
-        Some(choice)
+        Some(selection)
     })
 }
 
@@ -113,9 +113,9 @@ mod tests {
         let mut sum = 0;
         let mut slabs = 0;
         let axes = dims.iter().map(|count| Steps { start: 0, step: 1, count: *count }).collect();
-        for choice in cut(axes, chunk, budget) {
-            let count = choice.count(dims).unwrap();
-            assert!(count <= budget, "{choice:?}");
+        for selection in cut(axes, chunk, budget) {
+            let count = selection.count(dims).unwrap();
+            assert!(count <= budget, "{selection:?}");
             sum += count;
             slabs += 1;
         }
@@ -140,8 +140,8 @@ mod tests {
                 axes.iter().map(|(start, step, count)| Steps { start: *start, step: *step, count: *count });
             let axes: Vec<Steps> = axes.collect();
             let mut found = Vec::new();
-            for choice in cut(axes.clone(), chunk, budget) {
-                let Selection::Axes(parts) = choice else { panic!("{choice:?}") };
+            for selection in cut(axes.clone(), chunk, budget) {
+                let Selection::Axes(parts) = selection else { panic!("{selection:?}") };
                 let lists = parts.iter().map(|axis| match *axis {
                     Axis::Range { start, stride, count, block: 1 } => {
                         (0..count).map(|n| start + n * stride).collect()

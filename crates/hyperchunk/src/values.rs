@@ -71,9 +71,9 @@ impl Dataset {
     /// assert_eq!(row, [6.0, 7.0, 8.0, 9.0]);
     /// # Ok::<(), hyperchunk::Error>(())
     /// ```
-    pub fn read_values<T: Number>(&self, choice: &Selection) -> Result<Vec<T>> {
-        let mut bytes = self.buffer(choice, size_of::<T>())?;
-        self.read_as(choice, &T::datatype(), &mut bytes)?;
+    pub fn read_values<T: Number>(&self, selection: &Selection) -> Result<Vec<T>> {
+        let mut bytes = self.buffer(selection, size_of::<T>())?;
+        self.read_as(selection, &T::datatype(), &mut bytes)?;
         Ok(T::from_memory(&bytes))
     }
 
@@ -92,8 +92,8 @@ impl Dataset {
     /// assert_eq!(stations.read_strings(&Selection::All)?, ["Bern", "Zürich"]);
     /// # Ok::<(), hyperchunk::Error>(())
     /// ```
-    pub fn read_strings(&self, choice: &Selection) -> Result<Vec<String>> {
-        let strings = self.read_byte_strings(choice)?;
+    pub fn read_strings(&self, selection: &Selection) -> Result<Vec<String>> {
+        let strings = self.read_byte_strings(selection)?;
         Ok(strings.into_iter().map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).collect())
     }
 
@@ -112,17 +112,17 @@ impl Dataset {
     /// assert_eq!(stations.read_byte_strings(&Selection::All)?[0], b"Bern");
     /// # Ok::<(), hyperchunk::Error>(())
     /// ```
-    pub fn read_byte_strings(&self, choice: &Selection) -> Result<Vec<Vec<u8>>> {
-        let mut bytes = self.buffer(choice, self.element_size()?)?;
-        self.read(choice, &mut bytes)?;
+    pub fn read_byte_strings(&self, selection: &Selection) -> Result<Vec<Vec<u8>>> {
+        let mut bytes = self.buffer(selection, self.element_size()?)?;
+        self.read(selection, &mut bytes)?;
         strings(self.object().file(), self.datatype(), &bytes).map_err(|error| self.name(error))
     }
 
     /// Returns a buffer for elements of `size` bytes.
-    fn buffer(&self, choice: &Selection, size: usize) -> Result<Vec<u8>> {
+    fn buffer(&self, selection: &Selection, size: usize) -> Result<Vec<u8>> {
         let count = match self.dataspace() {
             Dataspace::Null => 0,
-            _ => choice.count(self.dims()).map_err(|error| self.name(error))?,
+            _ => selection.count(self.dims()).map_err(|error| self.name(error))?,
         };
         let bytes = usize::try_from(count).ok().and_then(|count| count.checked_mul(size));
         bytes.and_then(|bytes| crate::room::zeros(bytes).ok()).ok_or_else(|| {

@@ -20,7 +20,7 @@ class Selector:
 
         shape = self.spaceobj.shape
         found = select(shape, args)
-        self.spaceobj._selected = found.choice.description(list(shape))
+        self.spaceobj._selected = found.native.description(list(shape))
         made = (SimpleSelection if found.simple else FancySelection)(shape, self.spaceobj)
         made._shape, made._array_shape = found.shape, found.array_shape
         return made

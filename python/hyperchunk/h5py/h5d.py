@@ -174,13 +174,13 @@ class DatasetID(LocationID):
         if memory is not None:
             raw = np.zeros(count, f"V{memory[1]}")
             if count:
-                hc._data.read(chosen._choice(), _core.Conversion(hc._data.datatype, _core.Datatype(memory)), raw)
+                hc._data.read(chosen._native(), _core.Conversion(hc._data.datatype, _core.Datatype(memory)), raw)
             _scatter(arr, target, raw.view(arr.dtype))
             return
         plan = values.plan_as(hc._data.datatype.description, arr.dtype if mtype is None else _shown(mtype, arr))
         out = plan.empty((count,))
         if count:
-            hc._data.read(chosen._choice(), plan.conversion, out)
+            hc._data.read(chosen._native(), plan.conversion, out)
         found = plan.finish(hc._opened.need(), out)
         _scatter(arr, target, found)
 
@@ -198,7 +198,7 @@ class DatasetID(LocationID):
         if chosen.get_select_npoints() != len(given):
             raise TypeError(f"Can't broadcast {len(given)} elements to a selection of {chosen.get_select_npoints()}")
         if len(given):
-            out.write(chosen._choice(), made.memory_type, elements.flat(made.array))
+            out.write(chosen._native(), made.memory_type, elements.flat(made.array))
 
     # --- Chunks ---
 

@@ -40,7 +40,7 @@ def get_region(ref: RegionReference, loc: Any) -> SpaceID | None:
         return None
     dataset, selection = resolve_region(loc._hc._opened, ref)
     shape = dataset.shape or ()
-    return SpaceID(shape, dataset.maxshape, selected=selection.choice.description(list(shape)))
+    return SpaceID(shape, dataset.maxshape, selected=selection.native.description(list(shape)))
 
 
 def get_obj_type(ref: Reference, loc: Any) -> int | None:

@@ -286,8 +286,8 @@ class SpaceID(ObjectID):
         )
         return start, stride, count, block
 
-    def _choice(self) -> _core.Choice:
-        return _core.Choice.all() if self._selected == ("all",) else _core.Choice.selected(self._selected)
+    def _native(self) -> _core.Selection:
+        return _core.Selection.all() if self._selected == ("all",) else _core.Selection.selected(self._selected)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, SpaceID):

@@ -311,7 +311,7 @@ class StoredDataset:
         if not selection.simple:
             array = selection.stored(array, inner)
             if array.size:
-                self._core.write(self._number, selection.choice, _flat(array))
+                self._core.write(self._number, selection.native, _flat(array))
             return
         wanted = int(np.prod(selection.shape, dtype=np.int64))
         shape = selections.broadcast_shape(outer, selection)
@@ -319,7 +319,7 @@ class StoredDataset:
             return
         if int(np.prod(outer, dtype=np.int64)) != wanted:
             array = np.broadcast_to(array.reshape(shape + inner), selection.shape + inner)
-        self._core.write(self._number, selection.choice, _flat(array))
+        self._core.write(self._number, selection.native, _flat(array))
 
     @property
     def _base(self) -> Dtype:

@@ -114,7 +114,7 @@ class WritableDataset(WritableObject, Dataset):
     def _put(self, array: Array) -> None:
         """Writes all elements of a new dataset, whatever the shape of the array."""
         made = self._ready(array)
-        self._out.write(_core.Choice.all(), made.memory_type, elements.flat(made.array))
+        self._out.write(_core.Selection.all(), made.memory_type, elements.flat(made.array))
 
     def _ready(self, array: Array) -> elements.Ready:
         return elements.ready(self._writing.writer, self._out.datatype.description, array)
@@ -145,7 +145,7 @@ class WritableDataset(WritableObject, Dataset):
         if not selection.simple:
             whole = selection.stored(made.array, made.array.shape[len(made.shape) :])
             if whole.size:
-                data.write(selection.choice, made.memory_type, elements.flat(whole))
+                data.write(selection.native, made.memory_type, elements.flat(whole))
             return
         wanted = 1
         for length in selection.shape:
@@ -156,13 +156,13 @@ class WritableDataset(WritableObject, Dataset):
         have = int(np.prod(made.shape, dtype=np.int64))
         shape = selections.broadcast_shape(made.shape, selection)
         if have == wanted:
-            data.write(selection.choice, made.memory_type, elements.flat(made.array))
+            data.write(selection.native, made.memory_type, elements.flat(made.array))
             return
         inner = made.array.shape[len(made.shape) :]
         source = made.array.reshape(shape + inner)
         if wanted * source.dtype.itemsize <= _BROADCAST_BYTES or not dims:
             spread = np.broadcast_to(source, selection.shape + inner)
-            data.write(selection.choice, made.memory_type, elements.flat(spread))
+            data.write(selection.native, made.memory_type, elements.flat(spread))
             return
         self._write_spread(selection, source, inner, made.memory_type)
 
@@ -174,7 +174,7 @@ class WritableDataset(WritableObject, Dataset):
         (start, stride, count, block), *rest = selection.axes
         if block != 1 or count == 1:
             spread = np.broadcast_to(source, selection.shape + inner)
-            self._out.write(selection.choice, memory, elements.flat(spread))
+            self._out.write(selection.native, memory, elements.flat(spread))
             return
         row = int(np.prod(selection.shape[1:] + inner, dtype=np.int64)) * source.dtype.itemsize
         step = max(1, _BROADCAST_BYTES // max(row, 1))
@@ -186,8 +186,8 @@ class WritableDataset(WritableObject, Dataset):
             some = min(step, count - first)
             part = source if source.shape[0] == 1 else source[first : first + some]
             spread = np.broadcast_to(part, (some, *selection.shape[1:], *inner))
-            choice = _core.Choice.axes([(start + first * stride, stride, some, 1), *rest])
-            self._out.write(choice, memory, elements.flat(spread))
+            native = _core.Selection.axes([(start + first * stride, stride, some, 1), *rest])
+            self._out.write(native, memory, elements.flat(spread))
 
     def _chosen(self, dims: tuple[int, ...], args: Args) -> Selection:
         if any(arg is None for arg in args):

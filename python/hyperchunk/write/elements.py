@@ -340,7 +340,7 @@ def _region(writer: _core.Writer, value: Reference) -> bytes:
     assert value._region is not None
     address = int.from_bytes(value._raw, "little")
     extent = writer.object(address).dataset().shape or ()
-    return writer.store_region(address, extent, value._region.choice)
+    return writer.store_region(address, extent, value._region.native)
 
 
 @lru_cache(maxsize=256)

@@ -27,13 +27,13 @@ pub(super) fn computed_there(
     if wanted.conversion.is_some() {
         return Ok(Err("its elements are converted".to_owned()));
     }
-    let bytes = wanted.choice.count(dataset.dims())?.checked_mul(dataset.datatype().size);
+    let bytes = wanted.selection.count(dataset.dims())?.checked_mul(dataset.datatype().size);
     if bytes != Some(memory.bytes() as u64) {
         let message = "a selection of more or fewer elements than its shape has";
         return Err(hyperchunk::Error::invalid(message).into());
     }
     let mut array = Array { wanted, context, memory, lent: None };
-    Ok(match compute(dataset, wanted.choice, &mut array)? {
+    Ok(match compute(dataset, wanted.selection, &mut array)? {
         ComputeOutcome::There(blocks) => {
             let mut report = Report::default();
             report.computed = blocks;
@@ -84,7 +84,7 @@ impl Device for Array<'_> {
         let Some((lent, placing)) = &mut self.lent else {
             return Err(hyperchunk::Error::invalid("a block without memory").into());
         };
-        let shape = self.wanted.choice.shape(self.wanted.dataset.dims());
+        let shape = self.wanted.selection.shape(self.wanted.dataset.dims());
         let part = BlockPart {
             block,
             from: &piece.from,

@@ -5,11 +5,11 @@ mod errors;
 mod live;
 mod read;
 
-use crate::choice::Choice;
 use crate::dataset::Dataset;
 use crate::datatype::Conversion;
 use crate::errors::to_python;
 use crate::memory::fill;
+use crate::selection::Selection;
 use dlpack::{Element, Tensor};
 use errors::{Failure, cuda_error};
 use hyperchunk_cuda::ingest::Report;
@@ -113,7 +113,7 @@ impl DeviceArray {
 pub(crate) fn read_to_device(
     py: Python<'_>,
     dataset: &Dataset,
-    choice: &Choice,
+    selection: &Selection,
     conversion: Option<&Conversion>,
     shape: Vec<i64>,
     element: (char, usize),
@@ -124,11 +124,11 @@ pub(crate) fn read_to_device(
         PyValueError::new_err(format!("no elements of kind {kind:?} and {size} bytes on a GPU"))
     })?;
     let found = py.detach(|| {
-        let choice = choice.within(dataset.0.dims())?;
+        let selection = selection.within(dataset.0.dims())?;
         let bytes =
             shape.iter().try_fold(size, |bytes, extent| bytes.checked_mul(usize::try_from(*extent).ok()?));
         let bytes = bytes.ok_or_else(|| hyperchunk::Error::limit("more bytes than there are addresses"))?;
-        let wanted = read::Wanted { dataset: &dataset.0, choice: &choice, conversion, element, bytes };
+        let wanted = read::Wanted { dataset: &dataset.0, selection: &selection, conversion, element, bytes };
         read::read(&wanted, device)
     });
     match found {

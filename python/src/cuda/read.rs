@@ -23,7 +23,7 @@ const SLAB: usize = 64 << 20;
 /// A read request: a dataset, a selection, and the conversion of its elements.
 pub(super) struct Wanted<'a> {
     pub(super) dataset: &'a Dataset,
-    pub(super) choice: &'a Selection,
+    pub(super) selection: &'a Selection,
     pub(super) conversion: Option<&'a Conversion>,
     /// Element type after the conversion.
     pub(super) element: Element,
@@ -74,7 +74,7 @@ fn decoded_there(
         Some(_) => reversed(dataset.datatype(), wanted.element),
     };
     let (Some(swap), Ok(element)) = (swap, usize::try_from(dataset.datatype().size)) else { return Ok(None) };
-    let Some(found) = dataset.stored_box(wanted.choice)? else { return Ok(None) };
+    let Some(found) = dataset.stored_box(wanted.selection)? else { return Ok(None) };
     let elements = found.shape.iter().try_fold(1_u64, |count, extent| count.checked_mul(*extent));
     if elements.and_then(|count| count.checked_mul(element as u64)) != Some(memory.bytes() as u64) {
         return Err(
@@ -276,13 +276,13 @@ fn reversed(stored: &Datatype, wanted: Element) -> Option<usize> {
 
 /// Reads and decodes on processors, part by part.
 fn decoded_here(wanted: &Wanted<'_>, stream: &Stream, memory: &DeviceMemory) -> Result<(), Failure> {
-    let Wanted { dataset, choice, conversion, .. } = *wanted;
+    let Wanted { dataset, selection, conversion, .. } = *wanted;
     let stored = usize::try_from(dataset.datatype().size).unwrap_or(usize::MAX).max(1);
     let size = conversion.map_or(stored, |conversion| conversion.to);
     let slab = (SLAB / size.max(1)).max(1).saturating_mul(stored) as u64;
-    let parts: Box<dyn Iterator<Item = Selection>> = match steps(choice, dataset.dims()) {
+    let parts: Box<dyn Iterator<Item = Selection>> = match steps(selection, dataset.dims()) {
         Some(axes) if memory.bytes() > SLAB => Box::new(split_into_slabs(dataset, axes, slab)),
-        _ => Box::new(std::iter::once(choice.clone())),
+        _ => Box::new(std::iter::once(selection.clone())),
     };
     let (mut offset, mut buffer) = (0, Vec::new());
     for part in parts {
@@ -308,8 +308,8 @@ fn decoded_here(wanted: &Wanted<'_>, stream: &Stream, memory: &DeviceMemory) -> 
 }
 
 /// Converts a selection to steps along each axis, if it can be cut into slabs.
-fn steps(choice: &Selection, dims: &[u64]) -> Option<Vec<Steps>> {
-    match choice {
+fn steps(selection: &Selection, dims: &[u64]) -> Option<Vec<Steps>> {
+    match selection {
         Selection::All => {
             Some(dims.iter().map(|extent| Steps { start: 0, step: 1, count: *extent }).collect())
         }

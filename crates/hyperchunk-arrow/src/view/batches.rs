@@ -49,7 +49,7 @@ pub struct Batches {
 
 /// Rows that are computed at once, and the place of the first in each mapped dataset.
 #[derive(Debug, Clone)]
-pub(super) struct Slab {
+pub(super) struct RowBatch {
     /// Sorted and disjoint; contiguous if anything is mapped.
     rows: Vec<Range<u64>>,
     places: Vec<Option<MappedLocation>>,
@@ -59,8 +59,8 @@ pub(super) struct Slab {
 
 #[derive(Debug)]
 enum Next {
-    Waiting(Slab),
-    Running(Slab, BackgroundTask<Result<RecordBatch>>),
+    Waiting(RowBatch),
+    Running(RowBatch, BackgroundTask<Result<RecordBatch>>),
     Failed(Error),
 }
 
@@ -121,7 +121,7 @@ impl Batches {
     }
 
     /// Takes the rows of the next slab.
-    fn next_slab(&mut self) -> Result<Option<Slab>> {
+    fn next_slab(&mut self) -> Result<Option<RowBatch>> {
         let Some(Range { start, end }) = self.pending.pop() else { return Ok(None) };
         let mut end_row = end;
         let mut places = Vec::with_capacity(self.row_extents.len());
@@ -160,7 +160,7 @@ impl Batches {
             self.add_separate_ranges(&mut rows, most.saturating_sub(end_row - start));
         }
         let count = rows.iter().map(|rows| rows.end - rows.start).fold(0, u64::saturating_add);
-        Ok(Some(Slab { rows, places, work: count.saturating_mul(row_bytes) }))
+        Ok(Some(RowBatch { rows, places, work: count.saturating_mul(row_bytes) }))
     }
 
     /// Adds following row ranges that fit and are not mapped: they are read together.
@@ -228,14 +228,14 @@ impl Batches {
     }
 
     /// Returns the next slab, and its batch for another table over the same data with some of the columns.
-    pub(super) fn next_for(&mut self, table: &Arc<Inner>) -> Result<Option<(Slab, RecordBatch)>> {
+    pub(super) fn next_for(&mut self, table: &Arc<Inner>) -> Result<Option<(RowBatch, RecordBatch)>> {
         if self.failed {
             return Ok(None);
         }
         self.compute_next(table).inspect_err(|_| self.failed = true)
     }
 
-    fn compute_next(&mut self, table: &Arc<Inner>) -> Result<Option<(Slab, RecordBatch)>> {
+    fn compute_next(&mut self, table: &Arc<Inner>) -> Result<Option<(RowBatch, RecordBatch)>> {
         let (slab, made) = match self.next.take() {
             Some(Next::Running(slab, ahead)) => (slab, ahead.take()),
             Some(Next::Waiting(slab)) => (slab, None),
@@ -288,7 +288,7 @@ impl RecordBatchReader for Batches {
 
 impl Inner {
     /// Computes the batch of a slab.
-    pub(super) fn compute(&self, slab: &Slab) -> Result<RecordBatch> {
+    pub(super) fn compute(&self, slab: &RowBatch) -> Result<RecordBatch> {
         let count = slab.rows.iter().map(|rows| rows.end - rows.start).fold(0, u64::saturating_add);
         let rows = usize::try_from(count).map_err(|_| Error::limit("more rows than there are addresses"))?;
         let stored = self.bytes(slab, rows)?;
@@ -320,7 +320,7 @@ impl Inner {
     }
 
     /// Returns the stored bytes of a slab's rows, for each dataset in use.
-    fn bytes(&self, slab: &Slab, rows: usize) -> Result<Vec<Option<Buffer>>> {
+    fn bytes(&self, slab: &RowBatch, rows: usize) -> Result<Vec<Option<Buffer>>> {
         let mut buffers: Vec<Option<Buffer>> = self.stored.iter().map(|_| None).collect();
         let mut reads = Vec::new();
         for (number, from) in self.stored.iter().enumerate() {
@@ -353,7 +353,7 @@ impl Inner {
                 // No overflow: the bytes of all rows are computed above.
                 let bytes = usize::try_from(*rows).unwrap_or(usize::MAX).saturating_mul(from.row);
                 let (out, behind) = rest.split_at_mut(bytes.min(rest.len()));
-                wanted.push(Read { dataset: &from.dataset, choice: selection, conversion: None, out });
+                wanted.push(Read { dataset: &from.dataset, selection: selection, conversion: None, out });
                 rest = behind;
             }
         }

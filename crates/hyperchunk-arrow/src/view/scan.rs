@@ -1,6 +1,6 @@
 //! Scans, which select rows by the values of some columns before the others are read.
 
-use super::batches::{Batches, Slab};
+use super::batches::{Batches, RowBatch};
 use super::table::{Inner, Table};
 use crate::{Error, Result};
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
@@ -27,7 +27,7 @@ pub struct Scan {
 #[derive(Debug)]
 pub struct ScanPart {
     first: RecordBatch,
-    slab: Slab,
+    slab: RowBatch,
     others: Arc<Inner>,
     schema: SchemaRef,
     order: Arc<[(bool, usize)]>,

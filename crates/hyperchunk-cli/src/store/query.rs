@@ -9,7 +9,7 @@ use clap::Args;
 use hyperchunk::Dataset;
 use hyperchunk_store::query::Queries as _;
 use hyperchunk_store::query::{Predicate, RankBy, Top, ZoneState, ZoneStats};
-use hyperchunk_store::{Extreme, Slab, Statistics};
+use hyperchunk_store::{Extreme, Hyperslab, Statistics};
 use hyperchunk_udf::escape::escape;
 use serde_json::{Value, json};
 
@@ -67,14 +67,14 @@ pub(crate) struct Zones {
 }
 
 impl DatasetArguments {
-    fn open(&self) -> Result<(Dataset, Option<Slab>), Box<dyn std::error::Error>> {
+    fn open(&self) -> Result<(Dataset, Option<Hyperslab>), Box<dyn std::error::Error>> {
         let mut options = self.source.open_options();
         options.epoch = self.epoch;
         let file = SourceOptions::open_with(&self.file, &options)?;
         let path = format!("/{}", self.path.trim_matches('/'));
         let dataset = file.root()?.named("/").group()?.get(path.as_bytes())?.dataset()?;
         let Some(part) = &self.part else { return Ok((dataset, None)) };
-        let mut slab = Slab::default();
+        let mut slab = Hyperslab::default();
         for (steps, _) in parse_slices(part, dataset.dims())? {
             if steps.step != 1 {
                 return Err("expected START:STOP, without a step, in --box".into());
@@ -102,7 +102,7 @@ pub(super) fn number(value: Extreme) -> Value {
     }
 }
 
-fn range(slab: &Slab) -> String {
+fn range(slab: &Hyperslab) -> String {
     let axes = slab.start.iter().zip(&slab.count);
     let axes: Vec<String> = axes.map(|(start, count)| format!("{start}:{}", start + count)).collect();
     if axes.is_empty() { "the only element".to_owned() } else { axes.join(", ") }
@@ -113,7 +113,7 @@ pub(super) fn index(index: &[u64]) -> String {
     format!("[{}]", numbers.join(", "))
 }
 
-fn pair(slab: &Slab) -> Value {
+fn pair(slab: &Hyperslab) -> Value {
     json!({ "start": slab.start, "count": slab.count })
 }
 
@@ -241,7 +241,7 @@ pub(super) fn zones(arguments: &Zones) -> Outcome {
         say!("{}", Value::Array(zones.collect()));
         return Ok(());
     }
-    let all = part.unwrap_or_else(|| Slab::new(vec![0; dataset.dims().len()], dataset.dims()));
+    let all = part.unwrap_or_else(|| Hyperslab::new(vec![0; dataset.dims().len()], dataset.dims()));
     let known = zones.iter().filter(|zone| zone.statistics.is_some()).count();
     let path = escape(&arguments.target.path, 2000);
     say!("{path}: {}, {} zones, {known} with statistics", describe::extent(dataset.dims()), zones.len());
@@ -258,7 +258,7 @@ const SHADES: [char; 5] = ['·', '░', '▒', '▓', '█'];
 
 /// Returns a map of the zones' maxima along the first two axes longer than one. Of zones at the same place,
 /// the largest maximum counts.
-fn draw_map(zones: &[ZoneState], all: &Slab) -> Vec<String> {
+fn draw_map(zones: &[ZoneState], all: &Hyperslab) -> Vec<String> {
     let mut axes = (0..all.count.len()).filter(|axis| all.count[*axis] > 1);
     let (first, second) = (axes.next(), axes.next());
     // A single axis is drawn horizontally.
@@ -267,7 +267,7 @@ fn draw_map(zones: &[ZoneState], all: &Slab) -> Vec<String> {
     let (rows, columns) = (length(down).min(MAP_ROWS), length(along).min(MAP_COLUMNS));
     let mut cells: Vec<Option<f64>> = vec![None; usize::try_from(rows * columns).unwrap_or(0)];
     let mut unknown = vec![false; cells.len()];
-    let cell = |axis: Option<usize>, slab: &Slab, parts: u64| match axis {
+    let cell = |axis: Option<usize>, slab: &Hyperslab, parts: u64| match axis {
         None => 0..1,
         Some(axis) => {
             let scale = |at: u64| (at.saturating_sub(all.start[axis])).saturating_mul(parts);
@@ -329,17 +329,17 @@ mod tests {
         let zone = |start: [u64; 2], value: Option<f64>| {
             let mut statistics = Statistics::NONE;
             statistics.max = value.map(|value| (Extreme::Float(value), 0));
-            (Slab::new(start, [10, 50]), value.map(|_| statistics))
+            (Hyperslab::new(start, [10, 50]), value.map(|_| statistics))
         };
         let all = [zone([0, 0], Some(1.0)), zone([0, 50], Some(9.0)), zone([10, 0], None)];
         let states: Vec<ZoneState> =
             all.into_iter().map(|(slab, statistics)| ZoneState::new(vec![slab], statistics)).collect();
-        let lines = draw_map(&states, &Slab::new([0, 0], [30, 100]));
+        let lines = draw_map(&states, &Hyperslab::new([0, 0], [30, 100]));
         assert_eq!(lines.len(), 19);
         assert_eq!(lines[0], format!("{}{}", "░".repeat(36), "█".repeat(36)));
         assert!(lines[8].starts_with('?') && lines[17].chars().all(|c| c == '·'));
         assert!(lines[18].contains("░ 1 to █ 9"));
-        let line = draw_map(&states, &Slab::new([0, 0], [1, 100]));
+        let line = draw_map(&states, &Hyperslab::new([0, 0], [1, 100]));
         assert_eq!(line.len(), 2);
     }
 }

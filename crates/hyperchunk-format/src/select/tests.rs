@@ -152,7 +152,7 @@ fn check(selection: &Selection, dims: &[u64], chunk: &[u64], expected: &[Vec<u64
     }
     let chunks: Vec<Vec<u64>> = wanted.keys().cloned().collect();
     let mut met = Vec::new();
-    for piece in pieces(selection, dims, chunk).unwrap() {
+    for piece in chunk_selections(selection, dims, chunk).unwrap() {
         let mut found = BTreeMap::new();
         let add = |source, target, count| {
             for at in 0..count {
@@ -226,7 +226,7 @@ fn strided_runs_copy_what_runs_do() {
         let count = selection.count(&dims).unwrap() as usize;
         let (mut plain, mut strided) = (vec![0; count * size], vec![0; count * size]);
         let mut columns = vec![0; count * size];
-        for piece in pieces(&selection, &dims, &chunk).unwrap() {
+        for piece in chunk_selections(&selection, &dims, &chunk).unwrap() {
             let copy = |from: usize, to: usize, count: usize| {
                 plain[to * size..][..count * size].copy_from_slice(&source[from * size..][..count * size]);
                 Ok::<(), ()>(())
@@ -259,7 +259,7 @@ fn strided_runs_copy_what_runs_do() {
 fn a_thin_chunk_is_one_column() {
     let columns = |selection: &Selection, dims: &[u64], chunk: &[u64]| {
         let mut found = Vec::new();
-        for piece in pieces(selection, dims, chunk).unwrap() {
+        for piece in chunk_selections(selection, dims, chunk).unwrap() {
             let push = |column| {
                 found.push(column);
                 Ok::<(), ()>(())
@@ -279,7 +279,7 @@ fn a_thin_chunk_is_one_column() {
 fn what_lies_together_is_one_run() {
     let count = |selection: &Selection, dims: &[u64], chunk: &[u64]| {
         let mut runs = Vec::new();
-        for piece in pieces(selection, dims, chunk).unwrap() {
+        for piece in chunk_selections(selection, dims, chunk).unwrap() {
             let push = |run| {
                 runs.push(run);
                 Ok::<(), ()>(())
@@ -305,7 +305,7 @@ fn what_lies_together_is_one_run() {
 }
 
 fn message(selection: &Selection, dims: &[u64]) -> String {
-    let error = pieces(selection, dims, &vec![1; dims.len()]).unwrap_err();
+    let error = chunk_selections(selection, dims, &vec![1; dims.len()]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert_eq!(runs(selection, dims).unwrap_err().to_string(), error.to_string());
     error.to_string()
@@ -343,7 +343,7 @@ fn extents_beyond_all_bounds() {
     let dims = [1 << 63; 32];
     for selection in [Selection::All, Selection::Axes(vec![Axis::range(0..1 << 40); 32])] {
         assert_eq!(selection.count(&dims).unwrap_err().kind(), ErrorKind::Limit);
-        assert_eq!(pieces(&selection, &dims, &[1 << 40; 32]).unwrap_err().kind(), ErrorKind::Limit);
+        assert_eq!(chunk_selections(&selection, &dims, &[1 << 40; 32]).unwrap_err().kind(), ErrorKind::Limit);
         assert_eq!(runs(&selection, &dims).unwrap_err().kind(), ErrorKind::Limit);
     }
     let last = (1 << 63) - 1;
@@ -351,14 +351,14 @@ fn extents_beyond_all_bounds() {
     assert_eq!(corner.count(&dims).unwrap(), 1 << 32);
     let mut chunk = [1; 32];
     chunk[31] = 1 << 62;
-    let mut all = pieces(&corner, &dims, &chunk).unwrap();
+    let mut all = chunk_selections(&corner, &dims, &chunk).unwrap();
     let first = all.next().unwrap();
     assert_eq!((first.chunk()[0], first.chunk()[31], first.count()), (last - 1, 1, 2));
     assert_eq!(first.only_run().unwrap().source, (1 << 62) - 2);
     assert_eq!(all.nth(998).unwrap().count(), 2);
     let points = Selection::Points { rank: 32, coordinates: [[last; 32], [0; 32], [last; 32]].concat() };
-    let all: Vec<_> = pieces(&points, &dims, &chunk).unwrap().collect();
-    assert_eq!(all.iter().map(Piece::count).collect::<Vec<_>>(), [1, 2]);
+    let all: Vec<_> = chunk_selections(&points, &dims, &chunk).unwrap().collect();
+    assert_eq!(all.iter().map(ChunkSelection::count).collect::<Vec<_>>(), [1, 2]);
     let blocks = Selection::Blocks(Blocks::new(32, &[[5; 32], [last; 32]].concat().repeat(1)).map_or_else(
         |error| {
             assert_eq!(error.kind(), ErrorKind::Limit);
@@ -366,27 +366,27 @@ fn extents_beyond_all_bounds() {
         },
         |_| panic!("2^2016 elements"),
     ));
-    assert_eq!(pieces(&blocks, &dims, &chunk).unwrap().count(), 1);
+    assert_eq!(chunk_selections(&blocks, &dims, &chunk).unwrap().count(), 1);
     assert_eq!(runs(&blocks, &dims).unwrap_err().kind(), ErrorKind::Limit);
 
     let long = Selection::Axes(vec![Axis::steps(0, 1 << 20, 1 << 43)]);
     assert_eq!(runs(&long, &[1 << 63]).unwrap().nth(3), Some((3 << 20, 1)));
-    assert_eq!(pieces(&long, &[1 << 63], &[1 << 20]).unwrap().nth(7).unwrap().chunk(), [7]);
+    assert_eq!(chunk_selections(&long, &[1 << 63], &[1 << 20]).unwrap().nth(7).unwrap().chunk(), [7]);
     let whole = Selection::All;
     assert_eq!(runs(&whole, &[u64::MAX]).unwrap().collect::<Vec<_>>(), [(0, u64::MAX)]);
-    assert_eq!(pieces(&whole, &[u64::MAX], &[u64::MAX - 1]).unwrap().count(), 2);
+    assert_eq!(chunk_selections(&whole, &[u64::MAX], &[u64::MAX - 1]).unwrap().count(), 2);
 }
 
 #[test]
 fn nothing_and_one() {
     let empty = Selection::Axes(vec![Axis::range(0..0), Axis::range(0..3)]);
-    assert_eq!(pieces(&empty, &[0, 3], &[0, 3]).unwrap().count(), 0);
-    assert_eq!(pieces(&empty, &[5, 3], &[2, 2]).unwrap().count(), 0);
-    assert_eq!(pieces(&empty, &[5, 3], &[2, 0]).unwrap_err().kind(), ErrorKind::Corrupt);
-    assert_eq!(pieces(&empty, &[5, 3], &[2]).unwrap_err().kind(), ErrorKind::Corrupt);
+    assert_eq!(chunk_selections(&empty, &[0, 3], &[0, 3]).unwrap().count(), 0);
+    assert_eq!(chunk_selections(&empty, &[5, 3], &[2, 2]).unwrap().count(), 0);
+    assert_eq!(chunk_selections(&empty, &[5, 3], &[2, 0]).unwrap_err().kind(), ErrorKind::Corrupt);
+    assert_eq!(chunk_selections(&empty, &[5, 3], &[2]).unwrap_err().kind(), ErrorKind::Corrupt);
     assert_eq!(runs(&Selection::All, &[]).unwrap().collect::<Vec<_>>(), [(0, 1)]);
     assert_eq!(runs(&Selection::Axes(vec![]), &[]).unwrap().collect::<Vec<_>>(), [(0, 1)]);
-    let scalar: Vec<_> = pieces(&Selection::All, &[], &[]).unwrap().collect();
+    let scalar: Vec<_> = chunk_selections(&Selection::All, &[], &[]).unwrap().collect();
     assert_eq!((scalar.len(), scalar[0].count(), scalar[0].chunk().len()), (1, 1, 0));
 }
 

@@ -7,7 +7,7 @@ use hyperchunk::io::Locking;
 use hyperchunk::select::{Axis, Selection};
 use hyperchunk::{File, OpenOptions};
 use hyperchunk_store::commit::{CommitOptions, commit};
-use hyperchunk_store::{Definition, KnownStore, LogWriter, Manifest, Slab, Ticket, WriterOptions};
+use hyperchunk_store::{Definition, Hyperslab, KnownStore, LogWriter, Manifest, Ticket, WriterOptions};
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use std::collections::HashSet;
 use std::ops::Range;
@@ -26,7 +26,7 @@ pub struct Backfill<'a> {
     known: KnownStore,
     definitions: Vec<Definition>,
     /// Boxes, each with the index of its dataset.
-    boxes: Vec<(usize, Slab)>,
+    boxes: Vec<(usize, Hyperslab)>,
 }
 
 impl<'a> Backfill<'a> {
@@ -85,7 +85,7 @@ impl<'a> Backfill<'a> {
             for definition in &self.definitions {
                 let found =
                     unanalyzed_boxes(&self.path, &newest, &definition.path, self.analysis.id, |_| true)?;
-                left.push(found.into_iter().collect::<HashSet<Slab>>());
+                left.push(found.into_iter().collect::<HashSet<Hyperslab>>());
             }
             boxes.retain(|(dataset, slab)| left.get(*dataset).is_some_and(|left| left.contains(slab)));
         }
@@ -128,7 +128,7 @@ impl<'a> Backfill<'a> {
     }
 
     /// Reads boxes, and calls the analysis for each.
-    fn analyze(&self, boxes: &[(usize, Slab)]) -> Result<Ticket> {
+    fn analyze(&self, boxes: &[(usize, Hyperslab)]) -> Result<Ticket> {
         let convert_error = |error: hyperchunk::Error| to_udf_error(&error);
         let mut options = WriterOptions::default();
         options.known = Some(self.known.clone());

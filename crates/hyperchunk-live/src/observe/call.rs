@@ -6,7 +6,7 @@ use crate::inputs::memory_type;
 use crate::to_udf_error;
 use hyperchunk::convert::Conversion;
 use hyperchunk_store::format::analysis_values::Pairs;
-use hyperchunk_store::{Definition, Slab};
+use hyperchunk_store::{Definition, Hyperslab};
 use hyperchunk_udf::datatype::{Datatype, ElementType};
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use hyperchunk_udf::host::{Job, JobSlot, Programs, Session, Source};
@@ -95,7 +95,7 @@ impl Worker {
     pub(super) fn on_write(
         &mut self,
         definition: &Definition,
-        slab: &Slab,
+        slab: &Hyperslab,
         bytes: &[u8],
     ) -> Result<Option<Pairs>> {
         let elements = slab.elements().map_err(|error| to_udf_error(&error))?;

@@ -316,7 +316,7 @@ impl RunningAnalysis {
         &self,
         state: &mut State,
         definition: &Definition,
-        slab: &hyperchunk_store::Slab,
+        slab: &hyperchunk_store::Hyperslab,
         bytes: Option<&[u8]>,
     ) -> Result<Option<Pairs>> {
         let Some(bytes) = bytes else {

@@ -4,7 +4,7 @@ use super::Analysis;
 use hyperchunk::Result;
 use hyperchunk_store::format::analysis_values::Pairs;
 use hyperchunk_store::observe::observer::{Entry, Findings};
-use hyperchunk_store::{LogWriter, MAX_PAGE_ENTRIES, Slab};
+use hyperchunk_store::{Hyperslab, LogWriter, MAX_PAGE_ENTRIES};
 
 /// Approximate size in bytes at which a page is written.
 const PAGE_BYTES: usize = 1 << 20;
@@ -22,7 +22,12 @@ pub(super) struct PendingResults {
 }
 
 impl PendingResults {
-    pub(super) fn push(&mut self, slab: Slab, appended: bool, found: std::result::Result<Pairs, String>) {
+    pub(super) fn push(
+        &mut self,
+        slab: Hyperslab,
+        appended: bool,
+        found: std::result::Result<Pairs, String>,
+    ) {
         let entry = Entry { slab, appended, found };
         self.size += entry.size();
         self.entries.push(entry);

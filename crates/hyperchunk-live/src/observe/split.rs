@@ -1,13 +1,13 @@
 //! Division of a large write into boxes that a function sees at once.
 
-use hyperchunk_store::Slab;
+use hyperchunk_store::Hyperslab;
 
 /// Maximum number of bytes that a function sees at once.
 pub(super) const MAX_CALL_BYTES: u64 = 64 << 20;
 
 /// Splits a box along its slowest dimensions into boxes of at most [`MAX_CALL_BYTES`] bytes, in the order of the
 /// elements.
-pub(super) fn split(slab: &Slab, size: u64) -> Vec<Slab> {
+pub(super) fn split(slab: &Hyperslab, size: u64) -> Vec<Hyperslab> {
     let bytes = slab.count.iter().fold(size, |bytes, count| bytes.saturating_mul(*count));
     if bytes <= MAX_CALL_BYTES {
         return vec![slab.clone()];
@@ -39,10 +39,10 @@ mod tests {
     /// Checks that the parts of a box are small, consecutive and complete.
     #[track_caller]
     fn check(start: &[u64], count: &[u64], size: u64, many: usize) {
-        let slab = Slab::new(start, count);
+        let slab = Hyperslab::new(start, count);
         let parts = split(&slab, size);
         assert_eq!(parts.len(), many);
-        let elements = |slab: &Slab| slab.count.iter().product::<u64>();
+        let elements = |slab: &Hyperslab| slab.count.iter().product::<u64>();
         assert_eq!(parts.iter().map(elements).sum::<u64>(), elements(&slab));
         // Start of each part in the row-major order of the box's elements.
         let mut expected = 0;

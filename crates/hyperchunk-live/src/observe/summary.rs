@@ -4,7 +4,7 @@ use super::{Analysis, merge, split};
 use crate::to_udf_error;
 use hyperchunk_store::format::analysis_values::Pairs;
 use hyperchunk_store::observe::results::{self, Results, StoreAnalysis};
-use hyperchunk_store::{AnalysisId, Definition, Manifest, Slab};
+use hyperchunk_store::{AnalysisId, Definition, Hyperslab, Manifest};
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use std::collections::HashSet;
 use std::path::Path;
@@ -138,17 +138,17 @@ pub fn unanalyzed_boxes(
     dataset: &[u8],
     analysis: AnalysisId,
     epochs: impl Fn(u64) -> bool,
-) -> Result<Vec<Slab>> {
+) -> Result<Vec<Hyperslab>> {
     let all = results::results(path, manifest, dataset).map_err(|error| to_udf_error(&error))?;
     let of_analysis = all.iter().filter(|results| results.analysis == analysis);
     let found = of_analysis.flat_map(|results| &results.groups).flat_map(|group| &group.found);
-    let mut seen: HashSet<&Slab> = HashSet::new();
+    let mut seen: HashSet<&Hyperslab> = HashSet::new();
     seen.extend(found.filter(|found| found.found.is_ok()).map(|found| &found.slab));
     let Some(stored) = manifest.datasets.iter().find(|stored| stored.definition.path == dataset) else {
         return Ok(Vec::new());
     };
     let size = stored.definition.element_size();
-    let mut unanalyzed_boxes: Vec<Slab> = Vec::new();
+    let mut unanalyzed_boxes: Vec<Hyperslab> = Vec::new();
     for part in stored.parts.iter().filter(|part| epochs(part.epoch)) {
         for piece in part.written.pieces.iter() {
             let Some(slab) = piece.slab.clipped(&stored.extent) else { continue };

@@ -5,7 +5,7 @@ use crate::commit::overlap::{Layer, copy_elements, layers, rows};
 use crate::format::manifest::StoredDataset;
 use crate::read::hyperslabs::split_range;
 use crate::read::log_cache::LogCache;
-use crate::{Log, PieceForm, Slab};
+use crate::{Hyperslab, Log, PieceForm};
 use hyperchunk::{Error, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -73,14 +73,14 @@ impl<'a> Blocks<'a> {
     }
 
     /// Returns the box of a block, which may reach past the extent.
-    pub(crate) fn slab(&self, key: &[u64]) -> Slab {
+    pub(crate) fn slab(&self, key: &[u64]) -> Hyperslab {
         let start: Vec<u64> = key.iter().zip(&self.block).map(|(key, block)| key * block).collect();
-        Slab::new(start, self.block.clone())
+        Hyperslab::new(start, self.block.clone())
     }
 
     /// Returns the visible layers of a block, lowest first. Layers below one that covers the whole
     /// block are left out.
-    fn visible(&self, key: &[u64], within: &Slab) -> Vec<&Layer> {
+    fn visible(&self, key: &[u64], within: &Hyperslab) -> Vec<&Layer> {
         let all = self.touched.get(key).map(Vec::as_slice).unwrap_or_default();
         let layers: Vec<&Layer> = all.iter().filter_map(|number| self.layers.get(*number as usize)).collect();
         let covers = |layer: &&Layer| {
@@ -134,7 +134,7 @@ impl<'a> Blocks<'a> {
     }
 
     /// Returns the written boxes of a block; they do not overlap.
-    pub(crate) fn written(&self, key: &[u64]) -> Result<Vec<Slab>> {
+    pub(crate) fn written(&self, key: &[u64]) -> Result<Vec<Hyperslab>> {
         let Some(within) = self.slab(key).clipped(&self.stored.extent) else { return Ok(Vec::new()) };
         let layers = self.visible(key, &within);
         if layers.first().is_some_and(|layer| layer.seen.intersection(&within).as_ref() == Some(&within)) {
@@ -160,7 +160,7 @@ impl<'a> Blocks<'a> {
     }
 
     /// Fills a buffer for the elements of a box with the fill value.
-    fn fill(&self, slab: &Slab, bytes: &mut Vec<u8>) -> Result<()> {
+    fn fill(&self, slab: &Hyperslab, bytes: &mut Vec<u8>) -> Result<()> {
         let definition = &self.stored.definition;
         let size = slab.elements()?.checked_mul(definition.element_size());
         let size = narrow(size.ok_or_else(|| Error::limit("2^64 bytes"))?)?;

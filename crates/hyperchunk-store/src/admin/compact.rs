@@ -20,7 +20,7 @@ use crate::observe::results;
 use crate::read::log_cache::LogCache;
 use crate::read::scan_log::Log;
 use crate::{
-    KnownStore, LogPart, LogWriter, Manifest, Part, Segments, Session, Slab, WriterId, WriterOptions,
+    Hyperslab, KnownStore, LogPart, LogWriter, Manifest, Part, Segments, Session, WriterId, WriterOptions,
 };
 use hyperchunk::write::Sync;
 use hyperchunk::{Error, ErrorKind, Result};
@@ -142,7 +142,7 @@ impl Failed {
 }
 
 /// Returns whether a box is one run of elements in row-major order.
-fn is_contiguous(slab: &Slab, extent: &[u64]) -> bool {
+fn is_contiguous(slab: &Hyperslab, extent: &[u64]) -> bool {
     let first = slab.count.iter().position(|count| *count != 1).unwrap_or(slab.count.len());
     slab.count.iter().zip(extent).skip(first + 1).all(|(count, dim)| count == dim)
 }
@@ -220,7 +220,7 @@ fn chunks(
 }
 
 /// Copies the elements of a part out of a box.
-fn copy_part(bytes: &[u8], outer: &Slab, part: &Slab, size: u64) -> Result<Vec<u8>> {
+fn copy_part(bytes: &[u8], outer: &Hyperslab, part: &Hyperslab, size: u64) -> Result<Vec<u8>> {
     let mut out = Vec::new();
     for (_, from, length) in rows(part, part, outer) {
         let range = usize::try_from(from * size).ok().zip(usize::try_from(length * size).ok());

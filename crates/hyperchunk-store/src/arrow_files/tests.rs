@@ -7,7 +7,7 @@ use crate::admin::vacuum::{VacuumOptions, vacuum};
 use crate::admin::verify::verify;
 use crate::commit::{CommitOptions, commit};
 use crate::tests::{Folder, options};
-use crate::{Log, LogWriter, Segments, Slab, WriterOptions, create, log_path};
+use crate::{Hyperslab, Log, LogWriter, Segments, WriterOptions, create, log_path};
 use hyperchunk::model::{ByteOrder, Datatype};
 use hyperchunk::select::{Axis, Selection};
 use hyperchunk::write::Sync;
@@ -288,8 +288,8 @@ fn a_torn_fragment_is_not_salvaged_and_what_is_whole_is() {
         let length = std::fs::metadata(&fragment).unwrap().len();
         std::fs::File::options().write(true).open(&fragment).unwrap().set_len(length - 1).unwrap();
         let log = Log::salvage(&log_path(&path, writer.id()), 0).unwrap();
-        let pieces: Vec<Slab> = log.written[0].1.pieces.iter().map(|piece| piece.slab).collect();
-        assert_eq!(pieces, [Slab::new([0], [20_000]), Slab::new([20_000], [20_000])]);
+        let pieces: Vec<Hyperslab> = log.written[0].1.pieces.iter().map(|piece| piece.slab).collect();
+        assert_eq!(pieces, [Hyperslab::new([0], [20_000]), Hyperslab::new([20_000], [20_000])]);
     }
 }
 

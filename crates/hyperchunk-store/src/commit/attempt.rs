@@ -15,8 +15,8 @@ use crate::format::manifest::StoredDataset;
 use crate::location::site::Site;
 use crate::read::scan_log::{Ending, Log};
 use crate::{
-    Conflict, DatasetId, DatasetWrites, Definition, Extent, LogPart, Manifest, Marker, NAMELESS,
-    PackedPieces, Page, PageKind, Part, Slab, StoreId, Ticket, WriterId,
+    Conflict, DatasetId, DatasetWrites, Definition, Extent, Hyperslab, LogPart, Manifest, Marker, NAMELESS,
+    PackedPieces, Page, PageKind, Part, StoreId, Ticket, WriterId,
 };
 use hyperchunk::{Error, ErrorKind, File, OpenOptions, Result};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -295,7 +295,7 @@ impl<'a> Attempt<'a> {
         }
         manifest.conflicts.extend(merge.conflicts().iter().map(|found| Conflict {
             path: found.path.clone(),
-            slab: Slab::default(),
+            slab: Hyperslab::default(),
             what: match &found.attribute {
                 Some(name) => format!("attribute {}: {}", String::from_utf8_lossy(name), found.what),
                 None => found.what.to_string(),
@@ -786,7 +786,7 @@ fn append_rows(
         let more = end.saturating_sub(first);
         *rows = rows.checked_add(more).ok_or_else(|| Error::limit("more than 2^64 rows"))?;
         // Parts of longer rows outside the extent must not reappear when the dataset grows.
-        let is_wider = |slab: &Slab| {
+        let is_wider = |slab: &Hyperslab| {
             let ends = slab.start.iter().zip(&slab.count).map(|(start, count)| start.saturating_add(*count));
             ends.skip(1).zip(&*row).any(|(end, dim)| end > *dim)
         };

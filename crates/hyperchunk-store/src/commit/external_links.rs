@@ -13,7 +13,7 @@ use crate::arrow_files;
 use crate::format::fragment_offset::{inside, is_in};
 use crate::format::manifest::StoredDataset;
 use crate::location::site::Site;
-use crate::{DatasetId, Definition, Manifest, Marker, PieceForm, Slab, store_folder};
+use crate::{DatasetId, Definition, Hyperslab, Manifest, Marker, PieceForm, store_folder};
 use hyperchunk::write::Sync;
 use hyperchunk::{Error, ErrorKind, File, Result};
 use hyperchunk_format::model::{ExternalFile, Name, VirtualMapping};
@@ -176,7 +176,7 @@ pub(crate) fn segments(
 
 /// Returns the size of a dataset in bytes.
 pub(crate) fn dataset_bytes(stored: &StoredDataset) -> Result<u64> {
-    let all = Slab::new(vec![0; stored.extent.len()], stored.extent.clone());
+    let all = Hyperslab::new(vec![0; stored.extent.len()], stored.extent.clone());
     let total = all.elements()?.checked_mul(stored.definition.element_size());
     total.ok_or_else(|| Error::limit("a dataset of 2^64 bytes"))
 }
@@ -189,7 +189,7 @@ pub(crate) fn linked_segments(
         return Ok(Err(UnlinkedReason::Empty));
     }
     let size = stored.definition.element_size();
-    let all = Slab::new(vec![0; stored.extent.len()], stored.extent.clone());
+    let all = Hyperslab::new(vec![0; stored.extent.len()], stored.extent.clone());
     let mut segments = LinkedSegments::default();
     for layer in layers(stored) {
         match layer.piece.form {

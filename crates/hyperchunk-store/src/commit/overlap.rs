@@ -7,7 +7,7 @@
 use crate::format::manifest::StoredDataset;
 use crate::location::site::Site;
 use crate::read::log_cache::LogCache;
-use crate::{Conflict, Definition, Log, LogPart, Manifest, Part, Piece, PieceForm, Slab};
+use crate::{Conflict, Definition, Hyperslab, Log, LogPart, Manifest, Part, Piece, PieceForm};
 use hyperchunk::{Error, Result};
 use hyperchunk_format::codec::Decoder;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(crate) struct Layer {
     /// Number of its part.
     pub(crate) part: usize,
     pub(crate) piece: Piece,
-    pub(crate) seen: Slab,
+    pub(crate) seen: Hyperslab,
 }
 
 /// Reduces each dimension to the smaller of the two.
@@ -68,9 +68,13 @@ pub(crate) fn layers(stored: &StoredDataset) -> impl Iterator<Item = Layer> + '_
 
 /// Iterates over the runs of a box that are contiguous in both of two boxes around it: the offset
 /// in each, and the length, in elements.
-pub(crate) fn rows(of: &Slab, first: &Slab, second: &Slab) -> impl Iterator<Item = (u64, u64, u64)> + use<> {
+pub(crate) fn rows(
+    of: &Hyperslab,
+    first: &Hyperslab,
+    second: &Hyperslab,
+) -> impl Iterator<Item = (u64, u64, u64)> + use<> {
     let rank = of.start.len();
-    let strides = |slab: &Slab| {
+    let strides = |slab: &Hyperslab| {
         let mut strides = vec![1_u64; rank];
         for axis in (1..rank).rev() {
             strides[axis - 1] = strides[axis].saturating_mul(slab.count[axis]);
@@ -78,7 +82,7 @@ pub(crate) fn rows(of: &Slab, first: &Slab, second: &Slab) -> impl Iterator<Item
         strides
     };
     let strides = [strides(first), strides(second)];
-    let offset = |slab: &Slab, strides: &[u64]| {
+    let offset = |slab: &Hyperslab, strides: &[u64]| {
         of.start.iter().zip(&slab.start).zip(strides).fold(0_u64, |sum, ((at, start), stride)| {
             sum.saturating_add(at.saturating_sub(*start).saturating_mul(*stride))
         })
@@ -122,8 +126,8 @@ pub(crate) fn copy_elements(
     log: &Log,
     definition: &Definition,
     piece: &Piece,
-    wanted: &Slab,
-    (block, out): (&Slab, &mut [u8]),
+    wanted: &Hyperslab,
+    (block, out): (&Hyperslab, &mut [u8]),
 ) -> Result<()> {
     let element = definition.element_size();
     let size = piece.form.size(element);
@@ -190,7 +194,12 @@ pub(crate) fn copy_elements(
 }
 
 /// Reads the elements of a box that the piece contains. Bytes outside of fields are zero.
-pub(crate) fn fetch(log: &Log, definition: &Definition, piece: &Piece, wanted: &Slab) -> Result<Vec<u8>> {
+pub(crate) fn fetch(
+    log: &Log,
+    definition: &Definition,
+    piece: &Piece,
+    wanted: &Hyperslab,
+) -> Result<Vec<u8>> {
     let bytes = wanted.elements()?.checked_mul(definition.element_size());
     let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
     let mut out = hyperchunk::room::zeros(bytes.ok_or_else(|| Error::limit("larger than memory"))?)?;
@@ -262,7 +271,7 @@ fn differences(
 ) -> Result<Vec<Conflict>> {
     let layers: Vec<Layer> = layers(stored).filter(|layer| is_considered(layer.part)).collect();
     let places = |layer: usize| layers[layer].piece.form;
-    let mut meetings: Vec<(usize, usize, Slab)> = Vec::new();
+    let mut meetings: Vec<(usize, usize, Hyperslab)> = Vec::new();
     overlaps(&layers, &stored.extent, &mut |one, other, common| {
         let (below, above) = (one.min(other), one.max(other));
         let same_bytes = places(below).common(places(above), stored.definition.element_size()).is_some();
@@ -274,7 +283,7 @@ fn differences(
     let complete = meetings.len() < MAX_PAIRS;
     let logs = LogCache::new(store, manifest);
     let mut comparison = Comparison { stored, layers, logs: &logs, looks: MAX_VISITED_LAYERS };
-    let mut found: Vec<(usize, usize, Slab, u64)> = Vec::new();
+    let mut found: Vec<(usize, usize, Hyperslab, u64)> = Vec::new();
     for (below, above, common) in meetings {
         if comparison.is_same(below, above, &common)? {
             continue;
@@ -311,7 +320,7 @@ impl Comparison<'_> {
 
     /// Returns whether two writers left the same data in a box. Data that a writer overwrote itself
     /// do not count.
-    fn is_same(&mut self, below: usize, above: usize, common: &Slab) -> Result<bool> {
+    fn is_same(&mut self, below: usize, above: usize, common: &Hyperslab) -> Result<bool> {
         let (first, second) = (self.log(below)?, self.log(above)?);
         let (one, other) = (&self.layers[below], &self.layers[above]);
         if is_same_elements(&self.stored.definition, (&first, &one.piece), (&second, &other.piece), common)? {
@@ -333,7 +342,7 @@ impl Comparison<'_> {
     }
 
     /// Composes the final data of one writer in a box, and marks the bytes that it wrote.
-    fn compose(&mut self, part: usize, common: &Slab) -> Result<(Vec<u8>, Vec<bool>)> {
+    fn compose(&mut self, part: usize, common: &Hyperslab) -> Result<(Vec<u8>, Vec<bool>)> {
         let element = self.stored.definition.element_size();
         let size = common.elements()?.saturating_mul(element);
         let size = usize::try_from(size).map_err(|_| Error::limit("larger than memory"))?;
@@ -366,7 +375,7 @@ pub(crate) fn is_same_elements(
     definition: &Definition,
     one: (&Log, &Piece),
     other: (&Log, &Piece),
-    common: &Slab,
+    common: &Hyperslab,
 ) -> Result<bool> {
     if let (PieceForm::Chunk { mask }, PieceForm::Chunk { mask: second }) = (one.1.form, other.1.form)
         && mask == second
@@ -384,7 +393,7 @@ pub(crate) fn is_same_elements(
     }
     let element = definition.element_size();
     let Some(bytes) = one.1.form.common(other.1.form, element) else { return Ok(true) };
-    let fetched = |slab: &Slab| -> Result<bool> {
+    let fetched = |slab: &Hyperslab| -> Result<bool> {
         let (first, second) =
             (fetch(one.0, definition, one.1, slab)?, fetch(other.0, definition, other.1, slab)?);
         if bytes == (0..element) {
@@ -418,7 +427,7 @@ pub(crate) fn is_same_elements(
 fn overlaps(
     layers: &[Layer],
     extent: &[u64],
-    meet: &mut dyn FnMut(usize, usize, Slab) -> Result<bool>,
+    meet: &mut dyn FnMut(usize, usize, Hyperslab) -> Result<bool>,
 ) -> Result<()> {
     // Sweep along the axis where boxes span the smallest part of the extent.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
@@ -457,7 +466,7 @@ mod tests {
     use hyperchunk_format::model::{ByteOrder, Datatype};
 
     fn piece(start: &[u64], count: &[u64], order: u64) -> Piece {
-        let slab = Slab::new(start, count);
+        let slab = Hyperslab::new(start, count);
         let length = slab.elements().unwrap();
         Piece { slab, offset: 1000 * order, length, form: PieceForm::Raw, order, head: 0 }
     }
@@ -502,19 +511,19 @@ mod tests {
 
     #[test]
     fn rows_are_as_long_as_they_can_be() {
-        let all = Slab::new([0, 0, 0], [4, 5, 6]);
-        let check = |of: Slab, first: &Slab, second: &Slab, expected: &[(u64, u64, u64)]| {
+        let all = Hyperslab::new([0, 0, 0], [4, 5, 6]);
+        let check = |of: Hyperslab, first: &Hyperslab, second: &Hyperslab, expected: &[(u64, u64, u64)]| {
             assert_eq!(rows(&of, first, second).collect::<Vec<_>>(), expected);
         };
         check(all.clone(), &all, &all, &[(0, 0, 120)]);
-        let two = Slab::new([1, 0, 0], [2, 5, 6]);
+        let two = Hyperslab::new([1, 0, 0], [2, 5, 6]);
         check(two.clone(), &all, &two, &[(30, 0, 60)]);
-        let part = Slab::new([1, 2, 0], [2, 2, 6]);
+        let part = Hyperslab::new([1, 2, 0], [2, 2, 6]);
         check(part.clone(), &all, &part, &[(42, 0, 12), (72, 12, 12)]);
-        let other = Slab::new([1, 1, 0], [2, 4, 6]);
+        let other = Hyperslab::new([1, 1, 0], [2, 4, 6]);
         check(part.clone(), &other, &all, &[(6, 42, 12), (30, 72, 12)]);
-        check(Slab::new([1, 0, 0], [0, 5, 6]), &all, &all, &[]);
-        check(Slab::new([], []), &Slab::default(), &Slab::default(), &[(0, 0, 1)]);
+        check(Hyperslab::new([1, 0, 0], [0, 5, 6]), &all, &all, &[]);
+        check(Hyperslab::new([], []), &Hyperslab::default(), &Hyperslab::default(), &[(0, 0, 1)]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::commit::merged_file::Change;
 use crate::commit::overlap;
 use crate::location::site::{LogName, Site};
 use crate::read::scan_log::Log;
-use crate::{Conflict, Manifest, Part, Slab, StoredDataset, Ticket, WriterId};
+use crate::{Conflict, Hyperslab, Manifest, Part, StoredDataset, Ticket, WriterId};
 use hyperchunk::{Error, ErrorKind, File, Result};
 use std::collections::{HashMap, HashSet};
 
@@ -195,12 +195,12 @@ fn extent_conflict(
     part: &Part,
     stored: &StoredDataset,
     known: &[u64],
-) -> Option<(Slab, String)> {
+) -> Option<(Hyperslab, String)> {
     let dims = format!("{:?}", stored.extent).replace(['[', ']'], "");
     let (_, place) = new.numbers.get(&stored.id)?;
     let (_, written) = new.written.get((*place)?)?;
     // Data that the writer clipped itself are no loss.
-    let visible = |slab: Slab, order: u64| {
+    let visible = |slab: Hyperslab, order: u64| {
         let mut own = written.extents.iter().filter(|extent| extent.order > order);
         own.try_fold(slab, |slab, extent| slab.clipped(&extent.dims))
     };
@@ -213,7 +213,7 @@ fn extent_conflict(
     let mut axes = last.iter().zip(&stored.extent).zip(known);
     let differs = axes.any(|((own, now), known)| own > now || (own < now && own < known));
     let own = format!("{last:?}").replace(['[', ']'], "");
-    differs.then(|| (Slab::default(), format!("an extent of ({own}), and one of ({dims})")))
+    differs.then(|| (Hyperslab::default(), format!("an extent of ({own}), and one of ({dims})")))
 }
 
 /// Inserts the parts of stopped writers below the parts of epochs after the one that each started

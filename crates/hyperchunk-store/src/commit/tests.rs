@@ -12,7 +12,7 @@ use crate::admin::pack::PackOptions;
 use crate::commit::external_links;
 use crate::commit::overlap::{fetch, layers, rows};
 use crate::tests::{Folder, options};
-use crate::{DatasetId, Definition, LogWriter, Mode, Slab, WriterOptions, create};
+use crate::{DatasetId, Definition, Hyperslab, LogWriter, Mode, WriterOptions, create};
 use crate::{log_path, store_folder};
 use hyperchunk::write::{CreateOptions, DatasetOptions, MemorySink, NewLayout, NodeId, Writer};
 use hyperchunk_format::codec::{Encoder, Target, preset};
@@ -60,7 +60,7 @@ fn anew(path: &Path) -> LogWriter {
 /// Reads a dataset of an epoch straight from the logs.
 fn read(path: &Path, manifest: &Manifest, id: &DatasetId) -> Vec<u8> {
     let stored = manifest.dataset(id).unwrap();
-    let all = Slab::new(vec![0; stored.extent.len()], stored.extent.clone());
+    let all = Hyperslab::new(vec![0; stored.extent.len()], stored.extent.clone());
     let fill = match &stored.definition.fill.value {
         FillWhen::User(bytes) => bytes[0],
         _ => 0,
@@ -190,7 +190,7 @@ fn overlaps_of_one_epoch_are_resolved_by_priority_then_by_writer() {
     assert_eq!(read(&path, &manifest, &definition.id().unwrap()), expected);
     assert_eq!(native(&path, "a").unwrap(), expected);
     let [conflict] = &*manifest.conflicts else { panic!("{:?}", manifest.conflicts) };
-    assert_eq!(conflict.slab, Slab::new([3], [1]));
+    assert_eq!(conflict.slab, Hyperslab::new([3], [1]));
     let mut both = [ids[0].0, ids[1].0];
     both.sort_unstable();
     assert_eq!([conflict.other, conflict.kept], both);

@@ -10,7 +10,7 @@ use crate::format::fragment_offset::{inside, is_in};
 use crate::format::manifest::StoredDataset;
 use crate::format::piece::block_extent;
 use crate::format::piece::is_of_members;
-use crate::{Definition, Marker, PieceForm, Slab};
+use crate::{Definition, Hyperslab, Marker, PieceForm};
 use hyperchunk::write::{DatasetOptions, NewLayout, NodeId, Writer};
 use hyperchunk::{Error, Result};
 use hyperchunk_format::model::{
@@ -33,11 +33,11 @@ const FILL_CHUNK_BYTES: u64 = 16 << 10;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Block {
     /// Its box in the dataset. The box of a chunk may reach past the extent.
-    slab: Slab,
+    slab: Hyperslab,
     /// Location of its bytes; `None` for fill values.
     file: Option<ExternalFile>,
     /// The visible parts of it.
-    seen: Vec<Slab>,
+    seen: Vec<Hyperslab>,
     /// Datatype of its elements if it differs from the dataset's: some members only.
     members: Option<Datatype>,
 }
@@ -59,8 +59,8 @@ impl Blocks {
 
 /// A piece whose elements are in C order in a log, before blocks are formed.
 struct Candidate {
-    slab: Slab,
-    seen: Slab,
+    slab: Hyperslab,
+    seen: Hyperslab,
     part: usize,
     form: PieceForm,
     offset: u64,
@@ -150,7 +150,7 @@ pub(crate) fn blocks(
     if found.iter().any(|candidate| candidate.form.is_fields()) {
         // libhdf5 considers an element with any mapping complete, so unwritten members are mapped
         // as well.
-        let slab = Slab::new(vec![0; stored.extent.len()], stored.extent.clone());
+        let slab = Hyperslab::new(vec![0; stored.extent.len()], stored.extent.clone());
         for (members, seen) in atoms.visible_parts(PieceForm::Raw, &slab, &found) {
             boxes += seen.len();
             if boxes > MAX_BOXES || all.len() >= MAX_BLOCKS.min(room) {
@@ -164,7 +164,7 @@ pub(crate) fn blocks(
         return Ok(Err(UnlinkedReason::Segments));
     }
     if all.is_empty() {
-        let slab = Slab::new(vec![0; stored.extent.len()], stored.extent.clone());
+        let slab = Hyperslab::new(vec![0; stored.extent.len()], stored.extent.clone());
         all.push(Block { seen: vec![slab.clone()], slab, file: None, members: None });
     }
     Ok(Ok(Blocks { all, fill: stored.definition.unwritten().map(<[u8]>::to_vec) }))
@@ -221,10 +221,10 @@ impl Atoms {
     fn visible_parts(
         &self,
         form: PieceForm,
-        slab: &Slab,
+        slab: &Hyperslab,
         over: &[Candidate],
-    ) -> Vec<(Vec<usize>, Vec<Slab>)> {
-        let mut shown: Vec<(Vec<usize>, Vec<Slab>)> = Vec::new();
+    ) -> Vec<(Vec<usize>, Vec<Hyperslab>)> {
+        let mut shown: Vec<(Vec<usize>, Vec<Hyperslab>)> = Vec::new();
         for atom in self.0.iter().filter(|atom| self.has_members(form, atom)) {
             let mut seen = vec![slab.clone()];
             for over in
@@ -261,13 +261,13 @@ impl Atoms {
 }
 
 /// Returns whether two boxes have an element in common.
-fn intersects(one: &Slab, other: &Slab) -> bool {
+fn intersects(one: &Hyperslab, other: &Hyperslab) -> bool {
     let both = one.start.iter().zip(&one.count).zip(other.start.iter().zip(&other.count));
     both.into_iter().all(|((a, n), (b, m))| *a < b.saturating_add(*m) && *b < a.saturating_add(*n))
 }
 
 /// Subtracts a box from another.
-fn subtract(slab: &Slab, over: &Slab) -> Vec<Slab> {
+fn subtract(slab: &Hyperslab, over: &Hyperslab) -> Vec<Hyperslab> {
     let Some(common) = slab.intersection(over) else { return vec![slab.clone()] };
     let mut left = Vec::new();
     let mut rest = slab.clone();
@@ -364,7 +364,7 @@ fn filled(value: &[u8]) -> FillValue {
 }
 
 /// Returns a box as a selection of a dataset that begins at `origin`.
-fn selection(slab: &Slab, origin: &[u64]) -> StoredSelection {
+fn selection(slab: &Hyperslab, origin: &[u64]) -> StoredSelection {
     let axes = slab.start.iter().zip(&slab.count).zip(origin);
     let axes = axes.map(|((start, count), origin)| Hyperslab {
         start: start - origin,
@@ -390,7 +390,7 @@ mod tests {
             for round in 0..300 {
                 let mut slab = || {
                     let start: Vec<u64> = (0..rank).map(|_| random(5)).collect();
-                    Slab::new(start, (0..rank).map(|_| 1 + random(4)).collect::<Vec<_>>())
+                    Hyperslab::new(start, (0..rank).map(|_| 1 + random(4)).collect::<Vec<_>>())
                 };
                 let (one, other) = (slab(), slab());
                 let left = subtract(&one, &other);

@@ -3,7 +3,7 @@
 
 use super::id::{DatasetId, WriterId};
 use super::page::Page;
-use super::piece::{Extent, Piece, PieceForm, Slab};
+use super::piece::{Extent, Hyperslab, Piece, PieceForm};
 use super::record::{Body, Record};
 use super::run_length::PackedPieces;
 use crate::format::fragment_offset::FRAGMENT_FLAG;
@@ -168,7 +168,7 @@ impl DatasetWrites {
                 }
             }
             Body::Chunk { offset, mask } => {
-                let slab = Slab::new(offset.clone(), chunk);
+                let slab = Hyperslab::new(offset.clone(), chunk);
                 let form = PieceForm::Chunk { mask: *mask };
                 self.pieces.push(&Piece { slab, offset: place, length: record.length, form, order, head });
             }

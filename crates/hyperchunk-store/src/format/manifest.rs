@@ -2,7 +2,7 @@
 
 use super::id::{DatasetId, StoreId, WriterId, hash};
 use super::index::DatasetWrites;
-use super::piece::Slab;
+use super::piece::Hyperslab;
 use crate::Definition;
 use crate::format::varint::{Out, blob, count, extents, number};
 use hyperchunk::{Error, ErrorKind, Result};
@@ -87,7 +87,7 @@ pub struct Conflict {
     /// Path of the object.
     pub path: Vec<u8>,
     /// Box in a dataset; empty for definitions, attributes and links.
-    pub slab: Slab,
+    pub slab: Hyperslab,
     /// Description of the conflict.
     pub what: String,
     /// Writer whose data are visible; zeros for epochs later than the one that the other writer
@@ -248,7 +248,7 @@ impl Manifest {
         }
         for _ in 0..count(&mut cursor, 36)? {
             let path = blob(&mut cursor)?.to_vec();
-            let slab = Slab::new(extents(&mut cursor)?, extents(&mut cursor)?);
+            let slab = Hyperslab::new(extents(&mut cursor)?, extents(&mut cursor)?);
             let what = String::from_utf8_lossy(blob(&mut cursor)?).into_owned();
             let (kept, other) = (WriterId(cursor.array()?), WriterId(cursor.array()?));
             manifest.conflicts.push(Conflict { path, slab, what, kept, other });

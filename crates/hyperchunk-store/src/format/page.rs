@@ -1,6 +1,6 @@
 //! Pages: statistics of written data, analyses and their results, stored as records of the data's own log.
 
-use super::piece::Slab;
+use super::piece::Hyperslab;
 use crate::format::varint::{Out, extents, number};
 use crate::statistics::Statistics;
 use hyperchunk::{Error, Result};
@@ -58,7 +58,7 @@ pub struct PageHead {
     pub complete: bool,
     /// Bounding box of everything that it describes, in the writer's coordinates; empty if there is
     /// nothing.
-    pub slab: Slab,
+    pub slab: Hyperslab,
 }
 
 /// A page: its location in the log, and its header.
@@ -94,7 +94,7 @@ impl PageHead {
         if entries > MAX_PAGE_ENTRIES {
             return Err(cursor.error(format!("a page of {entries} entries")));
         }
-        let slab = Slab::new(extents(cursor)?, extents(cursor)?);
+        let slab = Hyperslab::new(extents(cursor)?, extents(cursor)?);
         Ok(Self { kind, first, entries, complete, slab })
     }
 }
@@ -143,7 +143,7 @@ mod tests {
     use crate::statistics::zones::{Entry, decode};
     use crate::statistics::{NumberFormat, Pass};
     use crate::tests::{Folder, options};
-    use crate::{Definition, Log, LogWriter, Piece, Slab};
+    use crate::{Definition, Hyperslab, Log, LogWriter, Piece};
     use hyperchunk::model::{ByteOrder, Datatype};
 
     /// Checks the entries of a log's zones against the elements, and returns them.
@@ -200,14 +200,14 @@ mod tests {
         writer.flush().unwrap();
         writer.append(a, &bytes(3)).unwrap();
         writer
-            .write_boxes(a, &[Slab::new([0, 0], [2, 700]), Slab::new([5, 0], [1, 700])], &bytes(3))
+            .write_boxes(a, &[Hyperslab::new([0, 0], [2, 700]), Hyperslab::new([5, 0], [1, 700])], &bytes(3))
             .unwrap();
         let head = PageHead {
             kind: PageKind::Pairs,
             first: 0,
             entries: 1,
             complete: false,
-            slab: Slab::new([0, 0], [2, 700]),
+            slab: Hyperslab::new([0, 0], [2, 700]),
         };
         writer.put_page(a, head.clone(), b"of others").unwrap();
         writer.close().unwrap();

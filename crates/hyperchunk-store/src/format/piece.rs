@@ -8,14 +8,14 @@ use std::ops::Range;
 
 /// A box of elements: start and extent.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub struct Slab {
+pub struct Hyperslab {
     /// First element, slowest dimension first.
     pub start: Vec<u64>,
     /// Number of elements along each dimension.
     pub count: Vec<u64>,
 }
 
-impl Slab {
+impl Hyperslab {
     /// Makes a box.
     #[must_use]
     pub fn new(start: impl Into<Vec<u64>>, count: impl Into<Vec<u64>>) -> Self {
@@ -211,7 +211,7 @@ impl PieceForm {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
     /// The elements. A chunk may reach past the extent.
-    pub slab: Slab,
+    pub slab: Hyperslab,
     /// Offset of its bytes in the log; with `FRAGMENT_FLAG` set, in the writer's fragment of a table.
     pub offset: u64,
     /// Number of its bytes.

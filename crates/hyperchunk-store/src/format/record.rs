@@ -1,7 +1,7 @@
 //! Batches of a log: a header that describes the records, followed by their payloads.
 
 use super::page::{MAX_PAGE_BYTES, PageHead};
-use super::piece::Slab;
+use super::piece::Hyperslab;
 use crate::format::fragment_offset::FRAGMENT_FLAG;
 use crate::format::varint::{MAX_RANK, Out, extents, number};
 use crate::statistics::Statistics;
@@ -23,15 +23,15 @@ pub(crate) const MAX_HEADER_BYTES: u64 = 1 << 30;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Body {
     /// Elements of boxes.
-    Boxes(Vec<Slab>),
+    Boxes(Vec<Hyperslab>),
     /// A range of bytes of each element of boxes: `size` bytes from `first` on.
-    Fields { first: u32, size: u32, boxes: Vec<Slab> },
+    Fields { first: u32, size: u32, boxes: Vec<Hyperslab> },
     /// Rows appended after the existing ones, at the end at the time of the commit: their box
     /// counts from the writer's first appended row.
-    Append(Slab),
+    Append(Hyperslab),
     /// Rows stored in the writer's fragment of the dataset's table, at the offset `at`. The record
     /// has no payload.
-    Rows { slab: Slab, append: bool, at: u64, length: u64 },
+    Rows { slab: Hyperslab, append: bool, at: u64, length: u64 },
     /// A filtered chunk.
     Chunk { offset: Vec<u64>, mask: u32 },
     /// A new extent of the dataset.
@@ -183,10 +183,10 @@ fn put(out: &mut Out, record: &Record) {
     }
 }
 
-fn put_boxes(out: &mut Out, boxes: &[Slab]) {
+fn put_boxes(out: &mut Out, boxes: &[Hyperslab]) {
     out.number(boxes.len() as u64);
     out.number(boxes.first().map_or(0, |slab| slab.start.len()) as u64);
-    let mut before = Slab::default();
+    let mut before = Hyperslab::default();
     for slab in boxes {
         before.start.resize(slab.start.len(), 0);
         before.count.resize(slab.count.len(), 0);
@@ -200,14 +200,14 @@ fn put_boxes(out: &mut Out, boxes: &[Slab]) {
     }
 }
 
-fn get_boxes(cursor: &mut Cursor<'_>) -> Result<Vec<Slab>> {
+fn get_boxes(cursor: &mut Cursor<'_>) -> Result<Vec<Hyperslab>> {
     let many = number(cursor)?;
     let rank = usize::try_from(number(cursor)?).unwrap_or(usize::MAX);
     if rank > MAX_RANK || many > (cursor.left() / (2 * rank).max(1)) as u64 {
         return Err(cursor.error(format!("{many} boxes of {rank} dimensions")));
     }
     let mut boxes = Vec::new();
-    let mut before = Slab::new(vec![0; rank], vec![0; rank]);
+    let mut before = Hyperslab::new(vec![0; rank], vec![0; rank]);
     for _ in 0..many {
         for value in before.start.iter_mut().chain(&mut before.count) {
             *value = value.wrapping_add(crate::format::varint::difference(cursor)?);
@@ -277,9 +277,9 @@ fn get(cursor: &mut Cursor<'_>) -> Result<Record> {
         5 => Body::Image,
         6 => Body::Hides,
         7 => Body::Index,
-        8 => Body::Append(Slab::new(extents(cursor)?, extents(cursor)?)),
+        8 => Body::Append(Hyperslab::new(extents(cursor)?, extents(cursor)?)),
         kind @ (9 | 10) => {
-            let slab = Slab::new(extents(cursor)?, extents(cursor)?);
+            let slab = Hyperslab::new(extents(cursor)?, extents(cursor)?);
             let (at, bytes) = (number(cursor)?, number(cursor)?);
             if length != 0 || at.checked_add(bytes).is_none_or(|end| end >= FRAGMENT_FLAG) {
                 return Err(cursor.error(format!("{bytes} bytes of rows at {at} of a fragment")));
@@ -305,22 +305,22 @@ mod tests {
     fn headers_come_back_and_damage_is_seen() {
         let record = |body| Record { dataset: 3, length: 10, checksum: 7, statistics: None, body };
         let rows = |append| {
-            let body = Body::Rows { slab: Slab::new([5, 0], [2, 4]), append, at: 64, length: 32 };
+            let body = Body::Rows { slab: Hyperslab::new([5, 0], [2, 4]), append, at: 64, length: 32 };
             Record { length: 0, ..record(body) }
         };
         let mut with = record(Body::Chunk { offset: vec![4, 0], mask: 5 });
         with.statistics = Some(Statistics { count: 3, ..Statistics::NONE });
         let records = vec![
-            record(Body::Boxes(vec![Slab::new([1, 2], [3, 4]), Slab::new([0, 9], [1, 1])])),
+            record(Body::Boxes(vec![Hyperslab::new([1, 2], [3, 4]), Hyperslab::new([0, 9], [1, 1])])),
             record(Body::Boxes(vec![])),
-            record(Body::Fields { first: 8, size: 300, boxes: vec![Slab::new([1, 2], [3, 4])] }),
+            record(Body::Fields { first: 8, size: 300, boxes: vec![Hyperslab::new([1, 2], [3, 4])] }),
             with,
             record(Body::Extent(vec![7, 8])),
             record(Body::Define),
             record(Body::Image),
             record(Body::Hides),
             record(Body::Index),
-            record(Body::Append(Slab::new([5, 0], [2, 4]))),
+            record(Body::Append(Hyperslab::new([5, 0], [2, 4]))),
             rows(false),
             rows(true),
             record(Body::Page(PageHead {
@@ -328,7 +328,7 @@ mod tests {
                 first: 70,
                 entries: 2,
                 complete: true,
-                slab: Slab::new([5, 0], [2, 4]),
+                slab: Hyperslab::new([5, 0], [2, 4]),
             })),
         ];
         let bytes = encode(77, &records);

@@ -6,7 +6,7 @@
 //! differ by a constant step form a run of runs. A loop over time steps around a loop over
 //! datasets, written in gathered batches, makes three such levels.
 
-use super::piece::{Piece, PieceForm, Slab};
+use super::piece::{Hyperslab, Piece, PieceForm};
 use super::record::get_fields;
 use crate::format::varint::{MAX_LIST_ITEMS, MAX_RANK, Out, count, difference, number};
 use hyperchunk::{Error, Result};
@@ -235,7 +235,7 @@ impl PackedPieces {
                 let mut rest = tuple[2 * rank..].iter().copied();
                 let mut next = || rest.next().unwrap_or_default();
                 Piece {
-                    slab: Slab::new(&tuple[..rank], &tuple[rank..2 * rank]),
+                    slab: Hyperslab::new(&tuple[..rank], &tuple[rank..2 * rank]),
                     offset: next(),
                     length: next(),
                     order: next(),
@@ -357,7 +357,7 @@ mod tests {
     }
 
     fn piece(start: u64, offset: u64, order: u64, head: u64) -> Piece {
-        Piece { slab: Slab::new([start], [10]), offset, length: 10, form: PieceForm::Raw, order, head }
+        Piece { slab: Hyperslab::new([start], [10]), offset, length: 10, form: PieceForm::Raw, order, head }
     }
 
     #[test]
@@ -390,7 +390,7 @@ mod tests {
                     1 | 2 => PieceForm::Fields { first: 8, size: 4 },
                     _ => PieceForm::Raw,
                 },
-                slab: Slab::new([next() % 3, i], [next() % 2 + 1, 4]),
+                slab: Hyperslab::new([next() % 3, i], [next() % 2 + 1, 4]),
                 ..piece(0, i * 64, i, 0)
             })
             .collect();

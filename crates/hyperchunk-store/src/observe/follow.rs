@@ -11,7 +11,9 @@ use crate::format::record;
 use crate::format::record::{Body, FIXED_HEADER_BYTES, Record};
 use crate::location::site::Site;
 use crate::query::{Elements, Predicate};
-use crate::{DatasetWrites, Definition, Extreme, Log, Manifest, Piece, PieceForm, Slab, WriterId, log_path};
+use crate::{
+    DatasetWrites, Definition, Extreme, Hyperslab, Log, Manifest, Piece, PieceForm, WriterId, log_path,
+};
 use hyperchunk::{Error, ErrorKind, Result};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -98,7 +100,7 @@ struct FlushedRecord {
     place: u64,
     record: Record,
     /// Parts still to be read, and whether they are appended rows; `None` before it was begun.
-    parts: Option<VecDeque<(Piece, bool, Slab)>>,
+    parts: Option<VecDeque<(Piece, bool, Hyperslab)>>,
 }
 
 #[derive(Debug)]
@@ -329,7 +331,7 @@ impl FollowedDataset {
         head: u64,
         place: u64,
         record: &Record,
-    ) -> Result<VecDeque<(Piece, bool, Slab)>> {
+    ) -> Result<VecDeque<(Piece, bool, Hyperslab)>> {
         if !log.is_whole(record, place, &|_| Ok(self.definition.clone()))? {
             return Err(Error::corrupt("what was flushed is not as it was written").at(place));
         }
@@ -354,7 +356,7 @@ impl FollowedDataset {
 }
 
 /// Splits a piece into parts that are each read at once.
-fn parts(piece: &Piece, dims: &[u64], size: u64) -> Result<Vec<Slab>> {
+fn parts(piece: &Piece, dims: &[u64], size: u64) -> Result<Vec<Hyperslab>> {
     let whole = match piece.form {
         // Elements of a chunk past the extent are not visible.
         PieceForm::Chunk { .. } => match piece.slab.clipped(dims) {

@@ -8,7 +8,7 @@ use crate::format::record::{Body, FIXED_HEADER_BYTES};
 use crate::location::site::Site;
 use crate::read::log_cache::LogCache;
 use crate::read::scan_log::Log;
-use crate::{LogWriter, Manifest, Page, PageKind, Part, Slab, StoredDataset, WriterId};
+use crate::{Hyperslab, LogWriter, Manifest, Page, PageKind, Part, StoredDataset, WriterId};
 use hyperchunk::{Error, ErrorKind, Result};
 use std::collections::HashMap;
 use std::path::Path;
@@ -24,7 +24,7 @@ const MAX_ANALYSES: usize = 1 << 12;
 #[derive(Debug, Clone, PartialEq)]
 pub struct AnalysisResult {
     /// The box in the dataset.
-    pub slab: Slab,
+    pub slab: Hyperslab,
     /// Writer of the data, or of a later analysis.
     pub writer: WriterId,
     /// Epoch that committed it.

@@ -3,7 +3,7 @@
 use super::boxes::{elements, merged};
 use super::zone::{fill_may_match, requested_box, zone_map};
 use super::{Elements, Predicate, Zone, ZoneMap, ZoneRequest, rows};
-use crate::{Extreme, Slab};
+use crate::{Extreme, Hyperslab};
 use hyperchunk::model::Datatype;
 use hyperchunk::slabs::{Steps, split_into_slabs};
 use hyperchunk::{Dataset, Error, Result};
@@ -19,7 +19,7 @@ const MAX_PARTS: usize = 1 << 22;
 #[non_exhaustive]
 pub struct Answer {
     /// Candidate boxes, in order.
-    pub boxes: Vec<Slab>,
+    pub boxes: Vec<Hyperslab>,
     /// Number of bytes of statistics that were read.
     pub bytes_scanned: u64,
     /// Total size of the boxes in bytes.
@@ -49,7 +49,7 @@ pub struct Matches {
     predicate: Predicate,
     elements: Elements,
     /// In reverse order: the next part is the last one.
-    remaining: Vec<Slab>,
+    remaining: Vec<Hyperslab>,
     seen: Option<HashSet<Vec<u64>>>,
     bytes: Vec<u8>,
     bytes_scanned: u64,
@@ -60,7 +60,7 @@ pub struct Matches {
 pub(super) fn query(
     dataset: &Dataset,
     predicate: &Predicate,
-    slab: Option<&Slab>,
+    slab: Option<&Hyperslab>,
     or_all: bool,
 ) -> Result<Answer> {
     let numbers = Elements::from_datatype(dataset.datatype()).map_err(|error| dataset.name(error))?;
@@ -79,7 +79,7 @@ pub(super) fn query(
         }
         false => zone_map(dataset, &ask)?,
     };
-    let bytes = |boxes: &[Slab]| elements(boxes).saturating_mul(size as u64);
+    let bytes = |boxes: &[Hyperslab]| elements(boxes).saturating_mul(size as u64);
     let unknown = zoned.zones.iter().filter(|zone| zone.statistics.is_none());
     let unknown = unknown.fold(0, |sum: u64, zone| sum.saturating_add(bytes(&zone.seen)));
     let boxes = zoned.zones.into_iter().flat_map(|zone| zone.seen).chain(zoned.bare);
@@ -108,20 +108,20 @@ pub(super) fn matches(dataset: &Dataset, predicate: &Predicate, answer: &Answer)
 }
 
 /// Splits a box into parts that are read at a time.
-fn split_slab(dataset: &Dataset, slab: &Slab, out: &mut Vec<Slab>) -> Result<()> {
+fn split_slab(dataset: &Dataset, slab: &Hyperslab, out: &mut Vec<Hyperslab>) -> Result<()> {
     let steps = slab.start.iter().zip(&slab.count);
     let steps = steps.map(|(start, count)| Steps { start: *start, step: 1, count: *count }).collect();
-    for choice in split_into_slabs(dataset, steps, PART_BYTES) {
+    for selection in split_into_slabs(dataset, steps, PART_BYTES) {
         if out.len() > MAX_PARTS {
             return Err(dataset.name(Error::limit("boxes too large to be read: ask about a part")));
         }
-        out.extend(crate::boxes(&choice, dataset.dims())?);
+        out.extend(crate::boxes(&selection, dataset.dims())?);
     }
     Ok(())
 }
 
 /// Reads the elements of a box.
-pub(crate) fn read_slab(dataset: &Dataset, slab: &Slab, size: usize, bytes: &mut Vec<u8>) -> Result<()> {
+pub(crate) fn read_slab(dataset: &Dataset, slab: &Hyperslab, size: usize, bytes: &mut Vec<u8>) -> Result<()> {
     let count = usize::try_from(slab.elements()?).ok().and_then(|count| count.checked_mul(size));
     let count = count.ok_or_else(|| Error::limit("a box larger than memory"))?;
     hyperchunk::room::resize(bytes, count).map_err(|error| dataset.name(error))?;
@@ -131,9 +131,9 @@ pub(crate) fn read_slab(dataset: &Dataset, slab: &Slab, size: usize, bytes: &mut
 /// Calls `each` with the parts of a box and their elements.
 pub(crate) fn read_parts(
     dataset: &Dataset,
-    slab: &Slab,
+    slab: &Hyperslab,
     size: usize,
-    each: &mut dyn FnMut(&Slab, &[u8]),
+    each: &mut dyn FnMut(&Hyperslab, &[u8]),
 ) -> Result<()> {
     let (mut parts, mut bytes) = (Vec::new(), Vec::new());
     split_slab(dataset, slab, &mut parts)?;
@@ -215,7 +215,7 @@ impl Predicate {
     pub(crate) fn find(
         &self,
         elements: Elements,
-        slab: &Slab,
+        slab: &Hyperslab,
         bytes: &[u8],
         indices: &mut Vec<u64>,
         values: &mut Vec<u8>,
@@ -232,7 +232,7 @@ impl Predicate {
 }
 
 /// Returns the index of an element of a box.
-pub(super) fn element_index(slab: &Slab, mut at: u64) -> Vec<u64> {
+pub(super) fn element_index(slab: &Hyperslab, mut at: u64) -> Vec<u64> {
     let mut index = slab.start.clone();
     for (index, count) in index.iter_mut().zip(&slab.count).rev() {
         *index += at % (*count).max(1);

@@ -1,9 +1,9 @@
 //! Operations on boxes: subtraction and merging.
 
-use crate::Slab;
+use crate::Hyperslab;
 
 /// Subtracts `cut` from a box; appends the remaining parts, which do not overlap.
-pub(crate) fn without(slab: &Slab, cut: &Slab, out: &mut Vec<Slab>) {
+pub(crate) fn without(slab: &Hyperslab, cut: &Hyperslab, out: &mut Vec<Hyperslab>) {
     let Some(common) = slab.intersection(cut) else {
         out.push(slab.clone());
         return;
@@ -24,7 +24,7 @@ pub(crate) fn without(slab: &Slab, cut: &Slab, out: &mut Vec<Slab>) {
 }
 
 /// Merges adjacent boxes and sorts them. The boxes must not overlap.
-pub(crate) fn merged(mut boxes: Vec<Slab>) -> Vec<Slab> {
+pub(crate) fn merged(mut boxes: Vec<Hyperslab>) -> Vec<Hyperslab> {
     boxes.retain(|slab| !slab.count.contains(&0));
     let rank = boxes.first().map_or(0, |slab| slab.start.len());
     for axis in (0..rank).rev() {
@@ -37,7 +37,7 @@ pub(crate) fn merged(mut boxes: Vec<Slab>) -> Vec<Slab> {
             key.push(slab.start[axis]);
             key
         });
-        let mut kept: Vec<Slab> = Vec::with_capacity(boxes.len());
+        let mut kept: Vec<Hyperslab> = Vec::with_capacity(boxes.len());
         for slab in boxes {
             if let Some(last) = kept.last_mut()
                 && last.start[axis] + last.count[axis] == slab.start[axis]
@@ -58,7 +58,7 @@ pub(crate) fn merged(mut boxes: Vec<Slab>) -> Vec<Slab> {
 }
 
 /// Returns the total number of elements of boxes.
-pub(crate) fn elements(boxes: &[Slab]) -> u64 {
+pub(crate) fn elements(boxes: &[Hyperslab]) -> u64 {
     boxes.iter().fold(0, |sum: u64, slab| sum.saturating_add(slab.elements().unwrap_or(u64::MAX)))
 }
 
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    fn places(boxes: &[Slab]) -> Vec<(u64, u64)> {
+    fn places(boxes: &[Hyperslab]) -> Vec<(u64, u64)> {
         let mut all = Vec::new();
         for slab in boxes {
             for row in 0..slab.count[0] {
@@ -79,11 +79,11 @@ mod tests {
 
     #[test]
     fn what_is_left_is_all_but_the_other_box() {
-        let slab = Slab::new([2, 3], [5, 4]);
+        let slab = Hyperslab::new([2, 3], [5, 4]);
         for (start, count) in
             [([0, 0], [3, 4]), ([3, 4], [1, 1]), ([2, 3], [5, 4]), ([9, 9], [1, 1]), ([0, 4], [20, 1])]
         {
-            let cut = Slab::new(start, count);
+            let cut = Hyperslab::new(start, count);
             let mut left = Vec::new();
             without(&slab, &cut, &mut left);
             let found = places(&left);
@@ -96,24 +96,25 @@ mod tests {
             assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), expected);
         }
         let mut left = Vec::new();
-        without(&Slab::default(), &Slab::default(), &mut left);
+        without(&Hyperslab::default(), &Hyperslab::default(), &mut left);
         assert!(left.is_empty());
     }
 
     #[test]
     fn boxes_that_are_a_box_are_merged() {
         let tiles = |rows: u64, columns: u64| {
-            (0..rows)
-                .flat_map(move |row| (0..columns).map(move |column| Slab::new([row * 3, column * 2], [3, 2])))
+            (0..rows).flat_map(move |row| {
+                (0..columns).map(move |column| Hyperslab::new([row * 3, column * 2], [3, 2]))
+            })
         };
-        assert_eq!(merged(tiles(4, 5).collect()), [Slab::new([0, 0], [12, 10])]);
-        let mut some: Vec<Slab> = tiles(4, 5).collect();
+        assert_eq!(merged(tiles(4, 5).collect()), [Hyperslab::new([0, 0], [12, 10])]);
+        let mut some: Vec<Hyperslab> = tiles(4, 5).collect();
         let hole = some.remove(7);
         let found = merged(some.clone());
         assert!(found.len() <= 5, "{found:?}");
         let mut all = places(&found);
         all.extend(places(&[hole]));
         all.sort_unstable();
-        assert_eq!(all, places(&[Slab::new([0, 0], [12, 10])]));
+        assert_eq!(all, places(&[Hyperslab::new([0, 0], [12, 10])]));
     }
 }

@@ -4,7 +4,7 @@ use super::answer::read_parts;
 use super::rows::Bounds;
 use super::zonemap::check_numeric;
 use super::{Elements, Predicate};
-use crate::{Extreme, Slab, Statistics};
+use crate::{Extreme, Hyperslab, Statistics};
 use hyperchunk::collection::{Collection, FileStatistics, Member};
 use hyperchunk::index::Identity;
 use hyperchunk::internal::spread;
@@ -104,7 +104,7 @@ fn read_file_statistics(
         // Values in other files, and those of live datasets, may change while the file stays as it is.
         check_numeric(&dataset).map_err(|error| dataset.name(error))?;
         let elements = Elements::from_datatype(dataset.datatype())?;
-        let all = Slab::new(vec![0; dataset.dims().len()], dataset.dims());
+        let all = Hyperslab::new(vec![0; dataset.dims().len()], dataset.dims());
         let mut statistics = Statistics::NONE;
         if !all.count.contains(&0) {
             read_parts(&dataset, &all, elements.size(), &mut |_, bytes| {

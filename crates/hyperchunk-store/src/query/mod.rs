@@ -24,7 +24,7 @@ pub use top::{RankBy, Top, ZoneStats};
 pub use zone::ZoneState;
 pub(crate) use zone::{Zone, ZoneMap, ZoneRequest};
 
-use crate::Slab;
+use crate::Hyperslab;
 use hyperchunk::{Dataset, Result};
 use std::ops::Range;
 
@@ -36,14 +36,14 @@ pub trait Queries {
     /// # Errors
     /// Unsupported for elements that are not plain numbers, and if there are no statistics; Invalid
     /// for a box outside the extent; errors of reading statistics.
-    fn query(&self, predicate: &Predicate, slab: Option<&Slab>) -> Result<Answer>;
+    fn query(&self, predicate: &Predicate, slab: Option<&Hyperslab>) -> Result<Answer>;
 
     /// As [`Queries::query`], but elements without statistics are a region that may match. Statistics of another
     /// version of the file are not used.
     ///
     /// # Errors
     /// As [`Queries::query`].
-    fn query_all(&self, predicate: &Predicate, slab: Option<&Slab>) -> Result<Answer>;
+    fn query_all(&self, predicate: &Predicate, slab: Option<&Hyperslab>) -> Result<Answer>;
 
     /// Returns a reader of the values that match a predicate, given the answer to it.
     ///
@@ -57,14 +57,14 @@ pub trait Queries {
     ///
     /// # Errors
     /// As [`Queries::query`].
-    fn top(&self, count: usize, by: RankBy, slab: Option<&Slab>) -> Result<Top>;
+    fn top(&self, count: usize, by: RankBy, slab: Option<&Hyperslab>) -> Result<Top>;
 
     /// Returns the zones of the dataset, or of a part of it.
     ///
     /// # Errors
     /// Unsupported for elements that are not plain numbers, and if there are no statistics; errors
     /// of reading them.
-    fn zones(&self, slab: Option<&Slab>) -> Result<Vec<ZoneState>>;
+    fn zones(&self, slab: Option<&Hyperslab>) -> Result<Vec<ZoneState>>;
 
     /// Returns bounds of the values of some rows, without reading the rows. `None` if there are no
     /// statistics, if they describe another version of the file, or if the dataset is not
@@ -82,11 +82,11 @@ pub trait Queries {
 }
 
 impl Queries for Dataset {
-    fn query(&self, predicate: &Predicate, slab: Option<&Slab>) -> Result<Answer> {
+    fn query(&self, predicate: &Predicate, slab: Option<&Hyperslab>) -> Result<Answer> {
         answer::query(self, predicate, slab, false)
     }
 
-    fn query_all(&self, predicate: &Predicate, slab: Option<&Slab>) -> Result<Answer> {
+    fn query_all(&self, predicate: &Predicate, slab: Option<&Hyperslab>) -> Result<Answer> {
         answer::query(self, predicate, slab, true)
     }
 
@@ -94,11 +94,11 @@ impl Queries for Dataset {
         answer::matches(self, predicate, answer)
     }
 
-    fn top(&self, count: usize, by: RankBy, slab: Option<&Slab>) -> Result<Top> {
+    fn top(&self, count: usize, by: RankBy, slab: Option<&Hyperslab>) -> Result<Top> {
         top::top(self, count, by, slab)
     }
 
-    fn zones(&self, slab: Option<&Slab>) -> Result<Vec<ZoneState>> {
+    fn zones(&self, slab: Option<&Hyperslab>) -> Result<Vec<ZoneState>> {
         zone::zones(self, slab)
     }
 

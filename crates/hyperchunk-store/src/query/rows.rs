@@ -3,7 +3,7 @@
 use super::zone::{requested_box, zone_map};
 use super::zonemap::Zonemap;
 use super::{Elements, ZoneRequest};
-use crate::{Extreme, PageKind, Slab, Statistics, sharded};
+use crate::{Extreme, Hyperslab, PageKind, Statistics, sharded};
 use hyperchunk::{Dataset, ErrorKind, Result};
 use std::ops::Range;
 
@@ -77,7 +77,7 @@ pub(super) fn row_zones(dataset: &Dataset, rows: Range<u64>) -> Result<Option<Ro
     if rows.start >= rows.end || !keeps_row_zones(dataset)? {
         return Ok(None);
     }
-    let wanted = Slab::new([rows.start], [rows.end - rows.start]);
+    let wanted = Hyperslab::new([rows.start], [rows.end - rows.start]);
     let wanted = requested_box(dataset, Some(&wanted))?;
     let limits = &dataset.object().file().options().limits;
     let zoned = match zone_map(dataset, &ZoneRequest { wanted: &wanted, keep: &|_| true, bare: true, limits })

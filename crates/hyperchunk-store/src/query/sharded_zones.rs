@@ -15,7 +15,7 @@ use crate::read::rtree::{RTree, holds};
 use crate::read::snapshot::{PreparedDataset, ShardedDataset, State, Store};
 use crate::statistics::zones;
 use crate::statistics::zones::Entry;
-use crate::{Slab, Statistics};
+use crate::{Hyperslab, Statistics};
 use hyperchunk::{Error, Result};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ const MAX_CUTS: usize = 16;
 
 /// The part of a piece that one zone describes.
 struct Candidate {
-    boxes: Vec<Slab>,
+    boxes: Vec<Hyperslab>,
     statistics: Option<Statistics>,
     /// True if the zone consists of exactly these boxes.
     single: bool,
@@ -53,7 +53,7 @@ struct Region<'a> {
     hits: &'a Hits,
     boxes: Vec<u64>,
     tree: RTree,
-    wanted: Slab,
+    wanted: Hyperslab,
 }
 
 impl ShardedDataset {
@@ -128,8 +128,8 @@ fn check_pages(store: &Store, parts: &[Part]) -> Result<()> {
     Ok(())
 }
 
-fn slab_from_ranges(ranges: &[u64]) -> Slab {
-    let mut slab = Slab::default();
+fn slab_from_ranges(ranges: &[u64]) -> Hyperslab {
+    let mut slab = Hyperslab::default();
     for range in ranges.chunks_exact(2) {
         slab.start.push(range[0]);
         slab.count.push(range[1] - range[0]);
@@ -150,7 +150,7 @@ impl<'a> Pages<'a> {
     fn candidates(
         &mut self,
         found: &FoundPiece,
-        slab: &Slab,
+        slab: &Hyperslab,
         (store, length): (&Store, u64),
         (ask, element): (&ZoneRequest<'_>, u64),
         bytes_scanned: &mut u64,
@@ -255,7 +255,7 @@ impl<'a> Region<'a> {
     ) -> Result<()> {
         let element = stored.definition.element_size();
         for (number, found) in self.hits.found.iter().enumerate() {
-            let slab = Slab::new(self.hits.start(found), self.hits.count(found));
+            let slab = Hyperslab::new(self.hits.start(found), self.hits.count(found));
             let Some(of_part) = pages.get_mut(found.layer as usize) else {
                 return Err(Error::corrupt("a piece of no part"));
             };
@@ -268,7 +268,7 @@ impl<'a> Region<'a> {
             let (left, sure) = self.visible_rest(number);
             out.disjoint &= sure;
             for Candidate { boxes, statistics, single } in candidates {
-                let seen: Vec<Slab> = boxes
+                let seen: Vec<Hyperslab> = boxes
                     .iter()
                     .flat_map(|one| left.iter().filter_map(|left| left.intersection(one)))
                     .collect();
@@ -286,7 +286,7 @@ impl<'a> Region<'a> {
 
     /// Returns the uncovered parts of a piece, and whether they are exact; otherwise they are too
     /// large.
-    fn visible_rest(&self, number: usize) -> (Vec<Slab>, bool) {
+    fn visible_rest(&self, number: usize) -> (Vec<Hyperslab>, bool) {
         let ranges = self.ranges(number);
         let visible = slab_from_ranges(ranges);
         let mut above: Vec<u32> = Vec::new();

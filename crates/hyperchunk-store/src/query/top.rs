@@ -5,7 +5,7 @@ use super::answer::{element_index, read_parts};
 use super::judge::order;
 use super::zone::{requested_box, zone_map};
 use super::{Elements, Zone, ZoneRequest};
-use crate::{Extreme, Slab, Statistics, WriterId};
+use crate::{Extreme, Hyperslab, Statistics, WriterId};
 use hyperchunk::{Dataset, Error, Result};
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -53,7 +53,7 @@ impl FromStr for RankBy {
 #[non_exhaustive]
 pub struct ZoneStats {
     /// Its box, or the bounding box of its visible parts.
-    pub slab: Slab,
+    pub slab: Hyperslab,
     /// Value of the criterion.
     pub value: Extreme,
     /// Index of the maximum or minimum, if that is the criterion.
@@ -122,7 +122,7 @@ impl RankBy {
 }
 
 /// See [`super::Queries::top`].
-pub(super) fn top(dataset: &Dataset, count: usize, by: RankBy, slab: Option<&Slab>) -> Result<Top> {
+pub(super) fn top(dataset: &Dataset, count: usize, by: RankBy, slab: Option<&Hyperslab>) -> Result<Top> {
     let elements = Elements::from_datatype(dataset.datatype()).map_err(|error| dataset.name(error))?;
     let wanted = requested_box(dataset, slab)?;
     let limits = &dataset.object().file().options().limits;
@@ -164,7 +164,7 @@ fn exact(
 ) -> Result<Option<ZoneStats>> {
     let mut all = Statistics::NONE;
     let mut best: Option<(Extreme, Vec<u64>)> = None;
-    let mut take = |slab: &Slab, statistics: &Statistics| {
+    let mut take = |slab: &Hyperslab, statistics: &Statistics| {
         let place = match by {
             RankBy::Max => statistics.max,
             RankBy::Min => statistics.min,

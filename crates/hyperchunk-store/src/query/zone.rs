@@ -3,14 +3,14 @@
 use super::judge::Outcomes;
 use super::zonemap::zoned_beside;
 use super::{Elements, Predicate};
-use crate::{Slab, Statistics, WriterId, sharded};
+use crate::{Hyperslab, Statistics, WriterId, sharded};
 use hyperchunk::{Dataset, Error, Limits, Result};
 
 /// A set of elements, with statistics if there are any.
 #[derive(Debug)]
 pub(crate) struct Zone {
     /// Its visible parts; the boxes do not overlap.
-    pub(crate) seen: Vec<Slab>,
+    pub(crate) seen: Vec<Hyperslab>,
     /// Statistics; `None` if unknown.
     pub(crate) statistics: Option<Statistics>,
     /// True if the statistics describe exactly the visible part, which is one box. Otherwise they
@@ -25,7 +25,7 @@ pub(crate) struct Zone {
 pub(crate) struct ZoneMap {
     pub(crate) zones: Vec<Zone>,
     /// Unwritten elements, if requested.
-    pub(crate) bare: Vec<Slab>,
+    pub(crate) bare: Vec<Hyperslab>,
     /// Number of bytes that were read.
     pub(crate) bytes_scanned: u64,
     /// True if none of these boxes overlap.
@@ -34,7 +34,7 @@ pub(crate) struct ZoneMap {
 
 /// A request for a zone map.
 pub(crate) struct ZoneRequest<'a> {
-    pub(crate) wanted: &'a Slab,
+    pub(crate) wanted: &'a Hyperslab,
     /// Filter of zones by their statistics.
     pub(crate) keep: &'a dyn Fn(&Statistics) -> bool,
     /// Include unwritten elements.
@@ -47,7 +47,7 @@ pub(crate) struct ZoneRequest<'a> {
 #[non_exhaustive]
 pub struct ZoneState {
     /// Its visible parts.
-    pub boxes: Vec<Slab>,
+    pub boxes: Vec<Hyperslab>,
     /// Statistics; `None` if unknown.
     pub statistics: Option<Statistics>,
     /// True if the statistics describe exactly these boxes. Otherwise a part of the zone is covered
@@ -62,14 +62,14 @@ pub struct ZoneState {
 impl ZoneState {
     /// Makes a zone of boxes with exact statistics.
     #[must_use]
-    pub fn new(boxes: Vec<Slab>, statistics: Option<Statistics>) -> Self {
+    pub fn new(boxes: Vec<Hyperslab>, statistics: Option<Statistics>) -> Self {
         Self { boxes, statistics, exact: true, writer: None, epoch: None }
     }
 }
 
 /// Returns the requested box after checking it, or the box of the whole dataset.
-pub(crate) fn requested_box(dataset: &Dataset, slab: Option<&Slab>) -> Result<Slab> {
-    let all = Slab::new(vec![0; dataset.dims().len()], dataset.dims());
+pub(crate) fn requested_box(dataset: &Dataset, slab: Option<&Hyperslab>) -> Result<Hyperslab> {
+    let all = Hyperslab::new(vec![0; dataset.dims().len()], dataset.dims());
     let Some(slab) = slab else { return Ok(all) };
     slab.check(dataset.dims().len()).map_err(|error| dataset.name(error))?;
     if slab.intersection(&all).as_ref() != Some(slab) && !slab.count.contains(&0) {
@@ -93,7 +93,7 @@ pub(crate) fn zone_map(dataset: &Dataset, ask: &ZoneRequest<'_>) -> Result<ZoneM
 }
 
 /// See [`super::Queries::zones`].
-pub(super) fn zones(dataset: &Dataset, slab: Option<&Slab>) -> Result<Vec<ZoneState>> {
+pub(super) fn zones(dataset: &Dataset, slab: Option<&Hyperslab>) -> Result<Vec<ZoneState>> {
     Elements::from_datatype(dataset.datatype()).map_err(|error| dataset.name(error))?;
     let wanted = requested_box(dataset, slab)?;
     let limits = &dataset.object().file().options().limits;

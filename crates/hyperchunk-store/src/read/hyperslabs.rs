@@ -1,6 +1,6 @@
 //! Selections converted to boxes, the form that a log stores.
 
-use crate::format::piece::Slab;
+use crate::format::piece::Hyperslab;
 use hyperchunk::{Error, Result};
 use hyperchunk_format::select::{Axis, Selection, runs};
 
@@ -12,14 +12,14 @@ const MAX_BOXES: usize = 1 << 26;
 ///
 /// # Errors
 /// Invalid if the selection does not suit the extent; Limit for more than 2²⁶ boxes.
-pub fn boxes(choice: &Selection, dims: &[u64]) -> Result<Vec<Slab>> {
-    choice.check(dims)?;
-    if let Some(only) = only_box(choice, dims) {
+pub fn boxes(selection: &Selection, dims: &[u64]) -> Result<Vec<Hyperslab>> {
+    selection.check(dims)?;
+    if let Some(only) = only_box(selection, dims) {
         return Ok(vec![only]);
     }
-    let mut found: Vec<Slab> = Vec::new();
+    let mut found: Vec<Hyperslab> = Vec::new();
     let rank = dims.len();
-    for (mut at, mut length) in runs(choice, dims)? {
+    for (mut at, mut length) in runs(selection, dims)? {
         while length > 0 {
             // Take as many whole planes of the slowest dimension that begins here as possible, else
             // a part of a row.
@@ -45,7 +45,7 @@ pub fn boxes(choice: &Selection, dims: &[u64]) -> Result<Vec<Slab>> {
             if found.len() >= MAX_BOXES {
                 return Err(Error::limit("a selection of more than 2^26 boxes: write it in parts"));
             }
-            found.push(Slab { start: place, count });
+            found.push(Hyperslab { start: place, count });
             at += taken;
             length -= taken;
         }
@@ -53,11 +53,11 @@ pub fn boxes(choice: &Selection, dims: &[u64]) -> Result<Vec<Slab>> {
     Ok(found)
 }
 
-fn only_box(choice: &Selection, dims: &[u64]) -> Option<Slab> {
-    match choice {
-        Selection::All => Some(Slab::new(vec![0; dims.len()], dims)),
+fn only_box(selection: &Selection, dims: &[u64]) -> Option<Hyperslab> {
+    match selection {
+        Selection::All => Some(Hyperslab::new(vec![0; dims.len()], dims)),
         Selection::Axes(axes) => {
-            let mut slab = Slab::default();
+            let mut slab = Hyperslab::default();
             for axis in axes {
                 let Axis::Range { start, stride, count, block } = axis else { return None };
                 if *count > 1 && stride != block {
@@ -74,7 +74,7 @@ fn only_box(choice: &Selection, dims: &[u64]) -> Option<Slab> {
 
 /// Appends the boxes that together are `length` consecutive elements of a box, from `first` on in
 /// row-major order.
-pub(crate) fn split_range(slab: &Slab, mut first: u64, mut length: u64, boxes: &mut Vec<Slab>) {
+pub(crate) fn split_range(slab: &Hyperslab, mut first: u64, mut length: u64, boxes: &mut Vec<Hyperslab>) {
     let rank = slab.count.len();
     // Number of elements in one index of each axis.
     let mut below = vec![1_u64; rank];
@@ -96,7 +96,7 @@ pub(crate) fn split_range(slab: &Slab, mut first: u64, mut length: u64, boxes: &
             std::cmp::Ordering::Equal => many,
             std::cmp::Ordering::Greater => slab.count[other],
         });
-        boxes.push(Slab::new(start, count.collect::<Vec<_>>()));
+        boxes.push(Hyperslab::new(start, count.collect::<Vec<_>>()));
         first += many * below[axis];
         length -= many * below[axis];
     }
@@ -107,8 +107,8 @@ mod tests {
     use super::*;
     use hyperchunk_format::select::Blocks;
 
-    fn check(choice: &Selection, dims: &[u64], most: usize) {
-        let found = boxes(choice, dims).unwrap();
+    fn check(selection: &Selection, dims: &[u64], most: usize) {
+        let found = boxes(selection, dims).unwrap();
         let mut numbers = Vec::new();
         for slab in &found {
             let mut at = vec![0; dims.len()];
@@ -125,9 +125,9 @@ mod tests {
             }
         }
         let expected: Vec<u64> =
-            runs(choice, dims).unwrap().flat_map(|(start, length)| start..start + length).collect();
-        assert_eq!(numbers, expected, "{choice:?}");
-        assert!(found.len() <= most, "{} boxes for {choice:?}", found.len());
+            runs(selection, dims).unwrap().flat_map(|(start, length)| start..start + length).collect();
+        assert_eq!(numbers, expected, "{selection:?}");
+        assert!(found.len() <= most, "{} boxes for {selection:?}", found.len());
     }
 
     #[test]
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn elements_in_order_are_few_boxes() {
-        let slab = Slab::new([10, 20, 30], [3, 4, 5]);
+        let slab = Hyperslab::new([10, 20, 30], [3, 4, 5]);
         for first in 0..60 {
             for length in 1..=60 - first {
                 let mut boxes = Vec::new();
@@ -162,7 +162,7 @@ mod tests {
             }
         }
         let mut boxes = Vec::new();
-        split_range(&Slab::default(), 0, 1, &mut boxes);
-        assert_eq!(boxes, [Slab::default()]);
+        split_range(&Hyperslab::default(), 0, 1, &mut boxes);
+        assert_eq!(boxes, [Hyperslab::default()]);
     }
 }

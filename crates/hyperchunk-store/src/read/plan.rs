@@ -96,13 +96,13 @@ pub(crate) fn read<'a>(
     about: &Arc<DatasetInfo>,
     logs: &Arc<dyn Logs>,
     find: &dyn Find,
-    choice: &Selection,
+    selection: &Selection,
     output: &'a Output<'a>,
     means: ReadResources<'_>,
     mut parts: Option<&mut Parts<'a>>,
 ) -> Result<()> {
     if !output.is_copy() && find.has_fields() {
-        return read_converted(about, logs, find, choice, output, means);
+        return read_converted(about, logs, find, selection, output, means);
     }
     let fuel = Fuel::new(means.limits);
     let fill = about.fill.as_deref();
@@ -119,9 +119,9 @@ pub(crate) fn read<'a>(
             },
         )
     };
-    let Some(bounds) = choice.bounds(&about.dims)? else { return Ok(()) };
-    let Some(grid) = Grid::new(choice, &about.dims)? else {
-        let (painting, covered) = plan_points(about, logs, find, choice, output, &fuel)?;
+    let Some(bounds) = selection.bounds(&about.dims)? else { return Ok(()) };
+    let Some(grid) = Grid::new(selection, &about.dims)? else {
+        let (painting, covered) = plan_points(about, logs, find, selection, output, &fuel)?;
         if covered < output.count() as u64 {
             all_filled()?;
         }
@@ -136,9 +136,8 @@ pub(crate) fn read<'a>(
     while let Some(region) = regions.pop() {
         let grid = match grid.take() {
             Some(grid) => grid,
-            None => {
-                Grid::new(choice, &about.dims)?.ok_or_else(|| Error::invalid("a selection that changes"))?
-            }
+            None => Grid::new(selection, &about.dims)?
+                .ok_or_else(|| Error::invalid("a selection that changes"))?,
         };
         let mut hits = Hits::default();
         let all = find_pieces(find, &grid, &region, (most, &fuel), &mut hits)?;
@@ -174,7 +173,7 @@ fn read_converted<'a>(
     about: &Arc<DatasetInfo>,
     logs: &Arc<dyn Logs>,
     find: &dyn Find,
-    choice: &Selection,
+    selection: &Selection,
     output: &'a Output<'a>,
     means: ReadResources<'_>,
 ) -> Result<()> {
@@ -184,7 +183,7 @@ fn read_converted<'a>(
     let size = size.ok_or_else(|| Error::limit("more elements than memory has room for"))?;
     stored.resize(size, 0);
     let whole = Output::new(&mut stored, about.element, about.element, None);
-    read(about, logs, find, choice, &whole, means, None)?;
+    read(about, logs, find, selection, &whole, means, None)?;
     // SAFETY: no other thread has the output yet.
     unsafe { output.put(0, &stored) }
 }
@@ -234,7 +233,7 @@ fn plan_points<'a>(
     about: &Arc<DatasetInfo>,
     logs: &Arc<dyn Logs>,
     find: &dyn Find,
-    choice: &Selection,
+    selection: &Selection,
     output: &'a Output<'a>,
     fuel: &Fuel,
 ) -> Result<(PartRead<'a>, u64)> {
@@ -247,7 +246,7 @@ fn plan_points<'a>(
     let mut wanted = vec![0; 2 * rank];
     let mut one = Hits::default();
     let mut free: Vec<Range<u64>> = Vec::new();
-    for (mut first, mut count) in runs(choice, &about.dims)? {
+    for (mut first, mut count) in runs(selection, &about.dims)? {
         while count > 0 {
             let taken = count.min(row - first % row);
             let mut rest = first;

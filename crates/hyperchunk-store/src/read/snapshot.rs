@@ -208,7 +208,7 @@ impl ShardedDataset {
     /// Reads a selection.
     pub(crate) fn read<'a>(
         &self,
-        choice: &Selection,
+        selection: &Selection,
         output: &'a Output<'a>,
         (threads, limits): (usize, &Limits),
         parts: Option<&mut Parts<'a>>,
@@ -219,7 +219,7 @@ impl ShardedDataset {
         };
         let known = store.prepared_dataset(number)?;
         let logs: Arc<dyn Logs> = Arc::new(DatasetLogs(Arc::clone(store), Arc::clone(&known)));
-        read(&known.about, &logs, &*known, choice, output, ReadResources { threads, limits }, parts)
+        read(&known.about, &logs, &*known, selection, output, ReadResources { threads, limits }, parts)
     }
 }
 

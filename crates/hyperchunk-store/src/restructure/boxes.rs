@@ -1,6 +1,6 @@
 //! Arithmetic of grids, boxes and element offsets.
 
-use crate::Slab;
+use crate::Hyperslab;
 use hyperchunk::{Error, Result};
 
 /// A regular grid over an extent. The cells at the edges may reach past it.
@@ -72,8 +72,8 @@ impl Grid {
 
     /// Returns the elements of a cell inside the extent.
     #[must_use]
-    pub fn slab(&self, place: &[u64]) -> Slab {
-        let mut slab = Slab::default();
+    pub fn slab(&self, place: &[u64]) -> Hyperslab {
+        let mut slab = Hyperslab::default();
         for ((index, cell), extent) in place.iter().zip(&self.cell).zip(&self.extent) {
             let start = index * cell;
             slab.start.push(start);
@@ -83,7 +83,7 @@ impl Grid {
     }
 
     /// Iterates over the cells that intersect a box, in row-major order.
-    pub fn touched(&self, slab: &Slab) -> impl Iterator<Item = Vec<u64>> + use<> {
+    pub fn touched(&self, slab: &Hyperslab) -> impl Iterator<Item = Vec<u64>> + use<> {
         let ranges: Vec<(u64, u64)> = slab
             .start
             .iter()
@@ -113,7 +113,7 @@ impl Grid {
 
 /// Splits a box into parts that are contiguous in an array of extent `dims`, each of about `most`
 /// elements at most.
-pub(super) fn spans(dims: &[u64], slab: &Slab, most: u64) -> impl Iterator<Item = Slab> + use<> {
+pub(super) fn spans(dims: &[u64], slab: &Hyperslab, most: u64) -> impl Iterator<Item = Hyperslab> + use<> {
     // Dimensions after this one are complete; the ones before it are iterated.
     let mut axis = dims.len().saturating_sub(1);
     let mut inner = 1_u64;
@@ -254,13 +254,13 @@ mod tests {
         assert_eq!(seen.len(), 70);
         assert!(Grid::new(&[3], &[0]).is_err() && Grid::new(&[3], &[1, 1]).is_err());
         assert!(Grid::new(&[u64::MAX, u64::MAX], &[1, 1]).is_err());
-        let touched: Vec<_> = grid.touched(&Slab::new([3, 5], [2, 2])).collect();
+        let touched: Vec<_> = grid.touched(&Hyperslab::new([3, 5], [2, 2])).collect();
         assert_eq!(touched, [vec![0, 1], vec![0, 2], vec![1, 1], vec![1, 2]]);
-        assert_eq!(grid.touched(&Slab::new([3, 5], [0, 2])).count(), 0);
+        assert_eq!(grid.touched(&Hyperslab::new([3, 5], [0, 2])).count(), 0);
     }
 
     /// Compares the parts of a box with an enumeration of its elements.
-    fn check(dims: &[u64], slab: &Slab, most: u64) {
+    fn check(dims: &[u64], slab: &Hyperslab, most: u64) {
         let elements: u64 = dims.iter().product();
         let mut seen = vec![false; usize::try_from(elements).unwrap()];
         for part in spans(dims, slab, most) {
@@ -280,12 +280,12 @@ mod tests {
     #[test]
     fn spans_are_in_one_piece_and_make_the_box() {
         for most in [1, 2, 5, 1000] {
-            check(&[7], &Slab::new([2], [4]), most);
-            check(&[5, 4], &Slab::new([1, 0], [3, 4]), most);
-            check(&[5, 4], &Slab::new([1, 1], [3, 2]), most);
-            check(&[5, 4, 3], &Slab::new([1, 0, 0], [3, 4, 3]), most);
-            check(&[5, 4, 3], &Slab::new([1, 2, 0], [3, 2, 3]), most);
-            check(&[5, 4, 3], &Slab::new([0, 0, 1], [5, 4, 1]), most);
+            check(&[7], &Hyperslab::new([2], [4]), most);
+            check(&[5, 4], &Hyperslab::new([1, 0], [3, 4]), most);
+            check(&[5, 4], &Hyperslab::new([1, 1], [3, 2]), most);
+            check(&[5, 4, 3], &Hyperslab::new([1, 0, 0], [3, 4, 3]), most);
+            check(&[5, 4, 3], &Hyperslab::new([1, 2, 0], [3, 2, 3]), most);
+            check(&[5, 4, 3], &Hyperslab::new([0, 0, 1], [5, 4, 1]), most);
         }
     }
 

@@ -1,4 +1,4 @@
-//! Catalogue of the layouts of a file's datasets, and the choice of the cheapest one for a
+//! Catalogue of the layouts of a file's datasets, and the selection of the cheapest one for a
 //! selection.
 
 use super::job::{chunk_shape, request_in};
@@ -229,14 +229,14 @@ struct UsableLayout {
 impl Layouts {
     /// Returns the layout that serves a selection at the lowest cost, if it is cheaper than the
     /// dataset itself.
-    pub(crate) fn cheapest(&self, dataset: &Dataset, choice: &Selection) -> Option<Dataset> {
+    pub(crate) fn cheapest(&self, dataset: &Dataset, selection: &Selection) -> Option<Dataset> {
         let file = dataset.object().file();
         let all = self.0.get_or_init(|| load(file).unwrap_or_default());
         if all.is_empty() {
             return None;
         }
         let of_it = all.get(&dataset.object().address())?;
-        let bounds = choice.bounds(dataset.dims()).ok()??;
+        let bounds = selection.bounds(dataset.dims()).ok()??;
         let own = cost(
             dataset.dims(),
             &bounds,

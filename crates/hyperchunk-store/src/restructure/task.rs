@@ -3,7 +3,7 @@
 use super::boxes::{ArrayWindow, Grid, copy, offset, spans};
 use super::job::{DATA_OFFSET, Files, Job};
 use super::plan::{Endpoint, WRITE_BUFFER_BYTES};
-use crate::Slab;
+use crate::Hyperslab;
 use hyperchunk::internal::positioned::{read_exact_at, write_all_at};
 use hyperchunk::live::on_this_thread;
 use hyperchunk::{Error, ErrorKind, Result};
@@ -52,7 +52,7 @@ impl Job {
     pub(super) fn task(
         &self,
         way: Endpoint,
-        slab: &Slab,
+        slab: &Hyperslab,
         files: &Files,
         scratch: &mut Scratch,
     ) -> Result<u64> {
@@ -62,8 +62,8 @@ impl Job {
             hyperchunk::room::resize(tile, self.narrow(slab.elements()?.saturating_mul(self.element))?)?;
             let axes =
                 slab.start.iter().zip(&slab.count).map(|(start, count)| Axis::range(*start..start + count));
-            let choice = Selection::Axes(axes.collect());
-            on_this_thread(|| self.source.dataset.read(&choice, tile))?;
+            let selection = Selection::Axes(axes.collect());
+            on_this_thread(|| self.source.dataset.read(&selection, tile))?;
         }
         if way == Endpoint::Scatter {
             let file = files.raw()?;
@@ -122,7 +122,7 @@ impl Job {
     pub(super) fn written(
         &self,
         way: Endpoint,
-        slab: &Slab,
+        slab: &Hyperslab,
         files: &Files,
         scratch: &mut Scratch,
     ) -> Result<u64> {
@@ -163,7 +163,7 @@ impl Job {
     }
 
     /// Calls `each` with the parts of a tile that are contiguous in the file of chunks.
-    fn parts(&self, slab: &Slab, mut each: impl FnMut(Part) -> Result<()>) -> Result<()> {
+    fn parts(&self, slab: &Hyperslab, mut each: impl FnMut(Part) -> Result<()>) -> Result<()> {
         let chunk = self.chunks.cell();
         let most = WRITE_BUFFER_BYTES / self.element.max(1);
         for place in self.chunks.touched(slab) {
@@ -172,7 +172,7 @@ impl Job {
             let slot = self.slots.slot(&self.chunks, &place);
             let base = DATA_OFFSET + slot * self.chunk_bytes;
             let inside: Vec<u64> = common.start.iter().zip(&cell.start).map(|(at, cell)| at - cell).collect();
-            for span in spans(chunk, &Slab::new(inside, common.count), most) {
+            for span in spans(chunk, &Hyperslab::new(inside, common.count), most) {
                 let start = span.start.iter().zip(&cell.start).zip(&slab.start);
                 each(Part {
                     at: base + offset(chunk, &span.start) * self.element,
@@ -190,7 +190,7 @@ impl Job {
     }
 
     /// Returns the tile of a task of a pass.
-    pub(super) fn tile(tiles: &Grid, number: u64) -> Slab {
+    pub(super) fn tile(tiles: &Grid, number: u64) -> Hyperslab {
         tiles.slab(&tiles.place(number))
     }
 }

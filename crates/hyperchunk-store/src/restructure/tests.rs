@@ -332,7 +332,7 @@ fn the_reader_takes_what_costs_least() {
     let other: Vec<u8> = expected.iter().map(|byte| byte ^ 255).collect();
     assert_eq!(out, other);
     let mut of_many = vec![0; 12_000];
-    let many = Read { dataset: &dataset, choice: &column, conversion: None, out: &mut of_many };
+    let many = Read { dataset: &dataset, selection: &column, conversion: None, out: &mut of_many };
     read_many(vec![many]).unwrap();
     assert_eq!(of_many, other);
     let mut line = vec![0; 2000];

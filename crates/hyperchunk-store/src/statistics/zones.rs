@@ -4,7 +4,7 @@
 //! several boxes. Consecutive small records share a zone.
 
 use crate::format::page::{MAX_PAGE_ENTRIES, PageHead, PageKind};
-use crate::format::piece::Slab;
+use crate::format::piece::Hyperslab;
 use crate::format::varint::{Out, count, number};
 use crate::statistics::Statistics;
 use hyperchunk::{Error, Result};
@@ -42,7 +42,7 @@ pub(crate) struct Zones {
     /// True if elements without statistics were written.
     incomplete: bool,
     statistics: Option<Statistics>,
-    around: Option<Slab>,
+    around: Option<Hyperslab>,
 }
 
 /// Pattern of cutting a record into zones: after every `step` elements, restarting after every
@@ -55,7 +55,7 @@ pub(crate) struct ZonePattern {
 
 impl ZonePattern {
     /// Chooses the pattern such that zones of a box are boxes.
-    pub(crate) fn for_boxes(boxes: &[Slab], element: u64, bytes: u64) -> Option<Self> {
+    pub(crate) fn for_boxes(boxes: &[Hyperslab], element: u64, bytes: u64) -> Option<Self> {
         let grain = ZONE_BYTES.max(bytes / MAX_RECORD_ZONES * 2);
         if bytes <= grain || element == 0 {
             return None;
@@ -84,7 +84,7 @@ impl Zones {
     pub(crate) fn add(
         &mut self,
         order: u64,
-        (boxes, append): (&[Slab], bool),
+        (boxes, append): (&[Hyperslab], bool),
         bytes: u64,
         statistics: Option<&Statistics>,
         cut: Option<Vec<Statistics>>,
@@ -192,7 +192,7 @@ mod tests {
     fn check(records: &[(u64, Option<u64>, usize)], expected: &[(u64, u64, usize)], complete: bool) {
         let mut zones = Zones::default();
         for (order, bytes, cut) in records {
-            let slab = Slab::new([*order], [1]);
+            let slab = Hyperslab::new([*order], [1]);
             let cut = (*cut > 0).then(|| vec![empty(1); *cut]);
             zones.add(*order, (&[slab], false), bytes.unwrap_or(9), bytes.map(empty).as_ref(), cut);
         }
@@ -220,8 +220,8 @@ mod tests {
     #[test]
     fn zones_of_a_box_are_boxes() {
         let cut = |counts: &[&[u64]], element| {
-            let boxes: Vec<Slab> =
-                counts.iter().map(|count| Slab::new(vec![0; count.len()], *count)).collect();
+            let boxes: Vec<Hyperslab> =
+                counts.iter().map(|count| Hyperslab::new(vec![0; count.len()], *count)).collect();
             let bytes = boxes.iter().map(|slab| slab.elements().unwrap() * element).sum();
             ZonePattern::for_boxes(&boxes, element, bytes).map(|cut| (cut.step, cut.of))
         };

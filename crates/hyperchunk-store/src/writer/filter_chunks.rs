@@ -1,11 +1,11 @@
 //! Filtering of whole chunks while they are written, on several threads.
 
 use crate::read::hyperslabs::boxes;
-use crate::{LogWriter, OwnDataset, Slab};
+use crate::{Hyperslab, LogWriter, OwnDataset};
 use hyperchunk::internal::spread;
 use hyperchunk::{Error, Result};
 use hyperchunk_format::codec::Encoder;
-use hyperchunk_format::select::{Piece, Selection, pieces};
+use hyperchunk_format::select::{ChunkSelection, Selection, chunk_selections};
 
 /// Minimum number of bytes per thread.
 const MIN_BYTES_PER_THREAD: usize = 128 << 10;
@@ -29,20 +29,20 @@ impl LogWriter {
     pub fn write_filtered(
         &self,
         dataset: u32,
-        choice: &Selection,
+        selection: &Selection,
         bytes: &[u8],
         threads: usize,
     ) -> Result<()> {
         let OwnDataset { definition, dims, .. } = self.dataset(dataset)?;
         let name = |error: Error| error.object(String::from_utf8_lossy(&definition.path));
-        let chosen = boxes(choice, &dims).map_err(name)?;
+        let chosen = boxes(selection, &dims).map_err(name)?;
         let ([slab], Some(chunk), false) =
             (chosen.as_slice(), definition.chunk.as_deref(), definition.pipeline.is_empty())
         else {
             return self.write_boxes(dataset, &chosen, bytes);
         };
         let element = usize::try_from(definition.element_size()).unwrap_or(usize::MAX);
-        let size_of = |slab: &Slab| -> Result<usize> {
+        let size_of = |slab: &Hyperslab| -> Result<usize> {
             let size = usize::try_from(slab.elements()?).ok().and_then(|count| count.checked_mul(element));
             size.ok_or_else(|| Error::limit("a box larger than memory"))
         };
@@ -50,17 +50,17 @@ impl LogWriter {
             // Returns the error for the wrong length.
             return self.write_boxes(dataset, &chosen, bytes);
         }
-        let whole = size_of(&Slab::new(vec![0; chunk.len()], chunk)).map_err(name)?;
+        let whole = size_of(&Hyperslab::new(vec![0; chunk.len()], chunk)).map_err(name)?;
         let bounds: Vec<u64> = definition.max.iter().map(|max| max.unwrap_or(u64::MAX)).collect();
-        let bounds = Slab::new(vec![0; bounds.len()], bounds);
+        let bounds = Hyperslab::new(vec![0; bounds.len()], bounds);
         let fill = definition.unwritten();
         let processors = || std::thread::available_parallelism().map_or(1, usize::from);
         let threads = if threads == 0 { processors() } else { threads };
         let threads = threads.min(bytes.len() / MIN_BYTES_PER_THREAD).max(1);
-        let work = |scratch: &mut Scratch, piece: Piece| -> Result<()> {
+        let work = |scratch: &mut Scratch, piece: ChunkSelection| -> Result<()> {
             let offset: Vec<u64> =
                 piece.chunk().iter().zip(chunk).map(|(at, size)| at.saturating_mul(*size)).collect();
-            let stored = Slab::new(offset.as_slice(), chunk);
+            let stored = Hyperslab::new(offset.as_slice(), chunk);
             let there = stored.intersection(&bounds).ok_or_else(|| Error::invalid("beyond the extent"))?;
             let part = stored.intersection(slab).ok_or_else(|| Error::invalid("a chunk outside its box"))?;
             if part != there {
@@ -85,7 +85,8 @@ impl LogWriter {
             let (filtered, mask) = scratch.encoder.encode(&definition.pipeline, &scratch.elements)?;
             self.put_chunk(dataset, &offset, mask, filtered)
         };
-        spread(threads, pieces(choice, &dims, chunk).map_err(name)?, Scratch::default, work).map_err(name)?;
+        spread(threads, chunk_selections(selection, &dims, chunk).map_err(name)?, Scratch::default, work)
+            .map_err(name)?;
         self.notify_observer(dataset, &chosen, false, Some(bytes))
     }
 }
@@ -138,11 +139,11 @@ mod tests {
         let plain = writer.define(&definition).unwrap();
         let count = axes.iter().map(|(start, end)| end - start).product::<u64>();
         let bytes: Vec<u8> = (0..count * 2).map(|at| (at * 7 % 251).to_le_bytes()[0]).collect();
-        let choice = Selection::Axes(axes.iter().map(|(start, end)| Axis::range(*start..*end)).collect());
+        let selection = Selection::Axes(axes.iter().map(|(start, end)| Axis::range(*start..*end)).collect());
         for threads in [1, 3] {
-            writer.write_filtered(filtered, &choice, &bytes, threads).unwrap();
+            writer.write_filtered(filtered, &selection, &bytes, threads).unwrap();
         }
-        writer.write(plain, &choice, &bytes).unwrap();
+        writer.write(plain, &selection, &bytes).unwrap();
         let read = |dataset| {
             let mut out = vec![0; 250 * 190 * 2];
             writer.read(dataset, &Selection::All, &mut out).unwrap();
@@ -157,7 +158,7 @@ mod tests {
             .filter(|piece| matches!(piece.form, PieceForm::Chunk { .. }))
             .count();
         assert_eq!(stored, 2 * chunks);
-        let error = writer.write_filtered(filtered, &choice, &bytes[1..], 1).unwrap_err();
+        let error = writer.write_filtered(filtered, &selection, &bytes[1..], 1).unwrap_err();
         assert_eq!(error.kind(), hyperchunk::ErrorKind::Invalid);
     }
 

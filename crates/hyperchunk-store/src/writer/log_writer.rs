@@ -10,7 +10,7 @@ use crate::format::header::{HEADER_BYTES, LogHeader};
 use crate::format::id::{DatasetId, Session, WriterId};
 use crate::format::index::{DatasetWrites, Image};
 use crate::format::manifest::Manifest;
-use crate::format::piece::Slab;
+use crate::format::piece::Hyperslab;
 use crate::format::record;
 use crate::format::record::{Body, MAX_BUFFERED_RECORDS, Record};
 use crate::location::bucket::log::BucketLogWriter;
@@ -391,7 +391,7 @@ impl LogWriter {
         }
         definition.check_fill().map_err(|e| e.object(String::from_utf8_lossy(&definition.path)))?;
         let rank = definition.dims.len();
-        Slab::new(vec![0; rank], definition.dims.clone()).check(rank)?;
+        Hyperslab::new(vec![0; rank], definition.dims.clone()).check(rank)?;
         let bytes = definition.encode()?;
         let number = u32::try_from(state.datasets.len()).map_err(|_| Error::limit("2^32 datasets"))?;
         let record = Record {
@@ -448,20 +448,20 @@ impl LogWriter {
     /// # Errors
     /// Invalid for a box outside the extent or a wrong number of bytes; Io.
     pub fn write_box(&self, dataset: u32, start: &[u64], count: &[u64], bytes: &[u8]) -> Result<()> {
-        self.write_boxes(dataset, &[Slab::new(start, count)], bytes)
+        self.write_boxes(dataset, &[Hyperslab::new(start, count)], bytes)
     }
 
     /// Writes elements of many boxes at once, box after box, as one record with one checksum.
     ///
     /// # Errors
     /// As [`LogWriter::write_box`].
-    pub fn write_boxes(&self, dataset: u32, boxes: &[Slab], bytes: &[u8]) -> Result<()> {
+    pub fn write_boxes(&self, dataset: u32, boxes: &[Hyperslab], bytes: &[u8]) -> Result<()> {
         self.put_boxes(dataset, boxes, bytes)?;
         self.notify_observer(dataset, boxes, false, Some(bytes))
     }
 
     /// As [`LogWriter::write_boxes`], without calling the observer.
-    pub(crate) fn put_boxes(&self, dataset: u32, boxes: &[Slab], bytes: &[u8]) -> Result<()> {
+    pub(crate) fn put_boxes(&self, dataset: u32, boxes: &[Hyperslab], bytes: &[u8]) -> Result<()> {
         let mut state = self.state()?;
         let known = state.dataset(dataset)?;
         let boxes = known.inside(boxes, known.definition.element_size(), bytes)?;
@@ -506,7 +506,7 @@ impl LogWriter {
         if rows == 0 {
             return Ok(());
         }
-        let mut slab = Slab::new(vec![0; known.dims.len()], known.dims.clone());
+        let mut slab = Hyperslab::new(vec![0; known.dims.len()], known.dims.clone());
         (slab.start[0], slab.count[0]) = (known.appended, rows);
         if first.checked_add(known.appended).and_then(|end| end.checked_add(rows)).is_none() {
             return Err(name(Error::limit("more than 2^64 rows")));
@@ -535,8 +535,8 @@ impl LogWriter {
             return Ok(());
         }
         let OwnDataset { definition, dims, .. } = self.dataset(dataset)?;
-        let chunk = Slab::new(offset, definition.chunk.as_deref().unwrap_or_default());
-        let inside: Vec<Slab> = chunk.clipped(&dims).into_iter().collect();
+        let chunk = Hyperslab::new(offset, definition.chunk.as_deref().unwrap_or_default());
+        let inside: Vec<Hyperslab> = chunk.clipped(&dims).into_iter().collect();
         self.notify_observer(dataset, &inside, false, None)
     }
 
@@ -572,7 +572,7 @@ impl LogWriter {
         if dims.len() != known.dims.len() || !within {
             return Err(name(Error::invalid(format!("an extent of {dims:?} where the largest is {max:?}"))));
         }
-        Slab::new(vec![0; dims.len()], dims).check(dims.len()).map_err(name)?;
+        Hyperslab::new(vec![0; dims.len()], dims).check(dims.len()).map_err(name)?;
         // The present extent counts, too, where another writer may shrink the dataset meanwhile; once.
         if known.dims == dims && !known.written.is_empty() {
             return Ok(());

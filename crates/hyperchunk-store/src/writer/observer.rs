@@ -8,7 +8,7 @@
 
 use crate::format::analysis_values::{MAX_RESULT_BYTES, Pairs};
 use crate::format::varint::{Out, blob, extents, number};
-use crate::{LogWriter, Slab};
+use crate::{Hyperslab, LogWriter};
 use hyperchunk::{Error, Result};
 use hyperchunk_format::Cursor;
 use std::fmt;
@@ -22,7 +22,7 @@ pub struct WriteEvent<'a> {
     /// Number of the dataset.
     pub dataset: u32,
     /// Boxes that were written; for appended rows, counted from the writer's first appended row.
-    pub boxes: &'a [Slab],
+    pub boxes: &'a [Hyperslab],
     /// True for appended rows.
     pub appended: bool,
     /// Elements, box by box, in the dataset's datatype; `None` for a chunk in its stored form.
@@ -58,7 +58,7 @@ impl fmt::Display for AnalysisId {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
     /// The box; for appended rows, counted from the writer's first appended row.
-    pub slab: Slab,
+    pub slab: Hyperslab,
     /// True for appended rows.
     pub appended: bool,
     /// The results, or the reason for their absence.
@@ -103,7 +103,7 @@ impl Entry {
 impl Findings {
     /// Returns the bounding box of all boxes.
     #[must_use]
-    pub fn bounding_box(&self) -> Option<Slab> {
+    pub fn bounding_box(&self) -> Option<Hyperslab> {
         let (first, rest) = self.entries.split_first()?;
         let mut around = first.slab.clone();
         for entry in rest {
@@ -157,7 +157,7 @@ impl Findings {
         let mut entries = Vec::new();
         for _ in 0..many {
             let flags = cursor.u8()?;
-            let slab = Slab::new(extents(&mut cursor)?, extents(&mut cursor)?);
+            let slab = Hyperslab::new(extents(&mut cursor)?, extents(&mut cursor)?);
             if flags > 3 || slab.start.len() != rank {
                 return Err(cursor.error(format!("an entry of {} dimensions", slab.start.len())));
             }
@@ -224,8 +224,11 @@ mod tests {
 
     fn sample() -> Findings {
         let pairs = |value| Pairs([("max".to_owned(), Value::Number(Number::Double(value)))].into());
-        let entry =
-            |start: u64, found| Entry { slab: Slab::new([start, 0], [5, 7]), appended: start > 5, found };
+        let entry = |start: u64, found| Entry {
+            slab: Hyperslab::new([start, 0], [5, 7]),
+            appended: start > 5,
+            found,
+        };
         Findings {
             analysis: AnalysisId([7; 16]),
             ends: true,
@@ -335,8 +338,11 @@ mod tests {
                 let [plain, rows, chunked] =
                     [&plain, &rows, &chunked].map(|definition| writer.define(definition).unwrap());
                 writer.write_box(plain, &[5, 0], &[2, 10], &[value; 20]).unwrap();
-                let boxes =
-                    [Slab::new([50, 3], [1, 2]), Slab::new([60, 0], [0, 9]), Slab::new([70, 3], [3, 1])];
+                let boxes = [
+                    Hyperslab::new([50, 3], [1, 2]),
+                    Hyperslab::new([60, 0], [0, 9]),
+                    Hyperslab::new([70, 3], [3, 1]),
+                ];
                 writer.write_boxes(plain, &boxes, &[99, 1, value, value, value]).unwrap();
                 assert!(writer.write_box(plain, &[0, 0], &[1, 1], &[98]).is_err());
                 writer.append(rows, &[value; 6]).unwrap();

@@ -66,10 +66,10 @@ impl LogWriter {
     /// # Errors
     /// NotFound if no dataset has that number; Invalid if the selection does not fit the extent or
     /// the buffer; as [`hyperchunk::Dataset::read`].
-    pub fn read(&self, dataset: u32, choice: &Selection, out: &mut [u8]) -> Result<()> {
+    pub fn read(&self, dataset: u32, selection: &Selection, out: &mut [u8]) -> Result<()> {
         let reading = self.reading(dataset)?;
         let about = &reading.about;
-        let wanted = choice.count(&about.dims)?;
+        let wanted = selection.count(&about.dims)?;
         let bytes = usize::try_from(wanted).ok().and_then(|wanted| wanted.checked_mul(about.element));
         if bytes != Some(out.len()) {
             let message =
@@ -91,7 +91,7 @@ impl LogWriter {
             layers,
         });
         let means = ReadResources { threads, limits: &options.limits };
-        read(about, &logs, &reading, choice, &output, means, None)
+        read(about, &logs, &reading, selection, &output, means, None)
     }
 }
 

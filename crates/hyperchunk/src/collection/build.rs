@@ -403,7 +403,7 @@ fn coordinate_values(file: &File, layout: &FileLayout) -> Result<BTreeMap<Vec<u8
     let everything = Selection::All;
     let reads = datasets
         .iter_mut()
-        .map(|(_, dataset, out)| Read { dataset, choice: &everything, conversion: None, out })
+        .map(|(_, dataset, out)| Read { dataset, selection: &everything, conversion: None, out })
         .collect();
     read_many(reads)?;
     Ok(datasets.into_iter().map(|(path, _, values)| (path, values)).collect())

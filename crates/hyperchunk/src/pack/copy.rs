@@ -93,9 +93,9 @@ fn copy_pairs(
                 count.fetch_add(chunks.len() as u64, Ordering::Relaxed);
                 copy_chunks(pair, &chunks, scratch)
             }
-            CopyBatch::Elements(choice) => {
+            CopyBatch::Elements(selection) => {
                 anew.fetch_add(1, Ordering::Relaxed);
-                copy_elements(packing, writer, made, pair, &choice, scratch)
+                copy_elements(packing, writer, made, pair, &selection, scratch)
             }
         };
         progress(done.map_err(|error| pair.old.name(error))?);
@@ -237,10 +237,10 @@ pub fn copy_choice(
     made: &CreatedObjects,
     (item, old, new): (&Item, &Dataset, &DatasetWriter),
     plan: &Plan,
-    choice: &Selection,
+    selection: &Selection,
 ) -> Result<()> {
     let pair = DatasetPair { item, old, new, plan };
-    copy_elements(packing, writer, made, &pair, choice, &mut Scratch::default()).map(drop)
+    copy_elements(packing, writer, made, &pair, selection, &mut Scratch::default()).map(drop)
 }
 
 /// Returns whether these elements of a virtual dataset have no source; the new dataset's chunks then stay
@@ -260,19 +260,19 @@ fn copy_elements(
     writer: &Writer,
     made: &CreatedObjects,
     pair: &DatasetPair<'_>,
-    choice: &Selection,
+    selection: &Selection,
     scratch: &mut Scratch,
 ) -> Result<u64> {
-    let count = choice.count(pair.old.dims())?;
+    let count = selection.count(pair.old.dims())?;
     let bytes = count.checked_mul(pair.old.datatype().size).and_then(|bytes| usize::try_from(bytes).ok());
     let bytes = bytes.ok_or_else(|| Error::limit("larger than the address space"))?;
     room::resize(&mut scratch.bytes, bytes)?;
-    pair.old.read(choice, &mut scratch.bytes)?;
+    pair.old.read(selection, &mut scratch.bytes)?;
     if is_unwritten(pair, &scratch.bytes)? {
         return Ok(bytes as u64);
     }
     if pair.plan.translation.is_copy() {
-        pair.new.write(choice, &scratch.bytes)?;
+        pair.new.write(selection, &scratch.bytes)?;
     } else {
         let file = pair.item.object.file();
         if matches!(pair.old.datatype().class, Class::Vlen { .. } | Class::VlenString { .. }) {
@@ -280,7 +280,7 @@ fn copy_elements(
         }
         let address = |old| made.address(packing, writer, pair.item.input, old);
         let ends = AddressContext { file, writer, address: &address, attribute: false };
-        pair.new.write(choice, &pair.plan.translation.run(&scratch.bytes, &ends)?)?;
+        pair.new.write(selection, &pair.plan.translation.run(&scratch.bytes, &ends)?)?;
     }
     Ok(bytes as u64)
 }

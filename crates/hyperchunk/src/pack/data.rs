@@ -1,7 +1,7 @@
 //! Division of a dataset's data into pieces for copying.
 
 use super::plan::{CopyMethod, Plan};
-use super::shape::Boxes;
+use super::shape::ChunkGroups;
 use crate::slabs::slabs;
 use crate::write::NewLayout;
 use crate::{Dataset, Result};
@@ -42,7 +42,7 @@ pub(super) fn pieces(dataset: &Dataset, plan: &Plan, memory: u64, in_order: bool
             match dataset.chunked() {
                 None => {
                     let keys = many.all();
-                    Box::new(keys.map(move |key| CopyBatch::Elements(many.choice(&key))))
+                    Box::new(keys.map(move |key| CopyBatch::Elements(many.selection(&key))))
                 }
                 Some(old) => {
                     let chunks = dataset.touched()?;
@@ -57,8 +57,8 @@ pub(super) fn pieces(dataset: &Dataset, plan: &Plan, memory: u64, in_order: bool
 
 /// Returns selections that cover exactly the chunks with written data: boxes of many chunks where all of
 /// them have some, else one chunk at a time.
-fn sparse(many: &Boxes, one: &Boxes, old: &[u64], chunks: &[Vec<u64>]) -> Vec<Selection> {
-    let touched = |boxes: &Boxes| boxes.touched(old, chunks.iter().map(|chunk| &**chunk));
+fn sparse(many: &ChunkGroups, one: &ChunkGroups, old: &[u64], chunks: &[Vec<u64>]) -> Vec<Selection> {
+    let touched = |boxes: &ChunkGroups| boxes.touched(old, chunks.iter().map(|chunk| &**chunk));
     let mut single: HashMap<Vec<u64>, Vec<u64>> = HashMap::new();
     for key in touched(one) {
         for place in one.places(&key) {
@@ -69,18 +69,18 @@ fn sparse(many: &Boxes, one: &Boxes, old: &[u64], chunks: &[Vec<u64>]) -> Vec<Se
     for key in touched(many) {
         let places = many.places(&key);
         if places.iter().all(|place| single.contains_key(place)) {
-            choices.push(many.choice(&key));
+            choices.push(many.selection(&key));
         } else {
-            choices.extend(places.iter().filter_map(|place| single.get(place)).map(|key| one.choice(key)));
+            choices.extend(places.iter().filter_map(|place| single.get(place)).map(|key| one.selection(key)));
         }
     }
     choices
 }
 
 /// Returns the boxes of new chunks in which elements are copied.
-fn boxes(plan: &Plan, chunk: &[u64], memory: u64) -> Boxes {
+fn boxes(plan: &Plan, chunk: &[u64], memory: u64) -> ChunkGroups {
     let bytes = chunk.iter().fold(plan.translation.datatype.size, |size, dim| size.saturating_mul(*dim));
-    Boxes::new(plan.dataspace.dims(), chunk, (memory / bytes.max(1)).max(1))
+    ChunkGroups::new(plan.dataspace.dims(), chunk, (memory / bytes.max(1)).max(1))
 }
 
 /// Returns the grid places of the chunks that the new file will have.

@@ -24,7 +24,7 @@ pub fn good_chunk(dims: &[u64], size: u64) -> Vec<u64> {
 
 /// A grid of chunks, cut into boxes of whole chunks that follow each other in row-major order.
 #[derive(Debug)]
-pub(super) struct Boxes {
+pub(super) struct ChunkGroups {
     dims: Vec<u64>,
     chunk: Vec<u64>,
     grid: Vec<u64>,
@@ -34,7 +34,7 @@ pub(super) struct Boxes {
     step: u64,
 }
 
-impl Boxes {
+impl ChunkGroups {
     /// Cuts the grid into boxes of at most `budget` chunks, but at least one.
     pub(super) fn new(dims: &[u64], chunk: &[u64], budget: u64) -> Self {
         let grid: Vec<u64> =
@@ -118,7 +118,7 @@ impl Boxes {
     }
 
     /// Returns the elements of a box.
-    pub(super) fn choice(&self, key: &[u64]) -> Selection {
+    pub(super) fn selection(&self, key: &[u64]) -> Selection {
         let axes = self.dims.iter().zip(&self.chunk).enumerate().map(|(at, (dim, chunk))| {
             let step = if at == self.axis { self.step } else { 1 };
             match key.get(at) {
@@ -174,10 +174,10 @@ mod tests {
     }
 
     fn check(dims: &[u64], chunk: &[u64], budget: u64, boxes: usize) {
-        let grid = Boxes::new(dims, chunk, budget);
+        let grid = ChunkGroups::new(dims, chunk, budget);
         let keys: Vec<_> = grid.all().collect();
         assert_eq!(keys.len(), boxes, "{grid:?}");
-        let elements: u64 = keys.iter().map(|key| grid.choice(key).count(dims).unwrap()).sum();
+        let elements: u64 = keys.iter().map(|key| grid.selection(key).count(dims).unwrap()).sum();
         assert_eq!(elements, dims.iter().product::<u64>());
         let mut places: Vec<_> = keys.iter().flat_map(|key| grid.places(key)).collect();
         assert!(keys.iter().all(|key| grid.places(key).len() as u64 <= budget.max(1)));
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn boxes_that_are_touched() {
-        let grid = Boxes::new(&[100, 100], &[10, 10], 10);
+        let grid = ChunkGroups::new(&[100, 100], &[10, 10], 10);
         let touched = |other: &[u64], place: &[u64]| {
             grid.touched(other, [place].into_iter()).into_iter().map(|key| key[0]).collect::<Vec<_>>()
         };

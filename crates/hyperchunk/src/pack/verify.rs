@@ -3,7 +3,7 @@
 use super::PackPlan;
 use super::list::Item;
 use super::plan::{CopyMethod, mappings};
-use super::shape::Boxes;
+use super::shape::ChunkGroups;
 use super::translate::Translation;
 use crate::read::spread;
 use crate::write::NewLayout;
@@ -243,7 +243,7 @@ fn stored_parts(old: &Dataset, copy: &Dataset) -> Result<Option<Vec<Selection>>>
         Layout::Chunked(_) => {}
         _ => return Ok(None),
     }
-    let boxes = Boxes::new(old.dims(), &grid, 1);
+    let boxes = ChunkGroups::new(old.dims(), &grid, 1);
     let mut keys = BTreeSet::new();
     for dataset in [old, copy] {
         if let Some(chunked) = dataset.chunked() {
@@ -254,7 +254,7 @@ fn stored_parts(old: &Dataset, copy: &Dataset) -> Result<Option<Vec<Selection>>>
     let cells = old.dims().iter().zip(&grid).map(|(dim, chunk)| dim.div_ceil((*chunk).max(1)));
     let all = cells.fold(1_u64, u64::saturating_mul);
     let sparse = (keys.len() as u64) < all / 2;
-    Ok(sparse.then(|| keys.iter().map(|key| boxes.choice(key)).collect()))
+    Ok(sparse.then(|| keys.iter().map(|key| boxes.selection(key)).collect()))
 }
 
 /// Compares the stored bytes: live datasets are not computed.

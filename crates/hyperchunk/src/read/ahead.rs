@@ -37,28 +37,28 @@ impl Ahead {
 
 /// Loads the chunk index for a read. If the read needs all chunks and they seem to be stored contiguously,
 /// they are fetched along.
-pub(super) fn prepare(dataset: &Dataset, choice: &Selection) -> Result<Option<Ahead>> {
+pub(super) fn prepare(dataset: &Dataset, selection: &Selection) -> Result<Option<Ahead>> {
     let Layout::Chunked(chunked) = dataset.layout() else {
-        dataset.prepare(choice)?;
+        dataset.prepare(selection)?;
         return Ok(None);
     };
     let file = dataset.object().file();
-    let Some(range) = guess(dataset, chunked, choice)? else {
-        dataset.prepare(choice)?;
+    let Some(range) = guess(dataset, chunked, selection)? else {
+        dataset.prepare(selection)?;
         return Ok(None);
     };
-    let (prepared, bytes) = file.fetch_beside(range.clone(), || dataset.prepare(choice));
+    let (prepared, bytes) = file.fetch_beside(range.clone(), || dataset.prepare(selection));
     prepared?;
     Ok(bytes.map(|bytes| Ahead { source: Arc::clone(&file.0.source), start: range.start, bytes }))
 }
 
 /// Guesses the range of the file that holds the chunks of a read, if the read needs all of them.
-fn guess(dataset: &Dataset, chunked: &Chunked, choice: &Selection) -> Result<Option<Range<u64>>> {
+fn guess(dataset: &Dataset, chunked: &Chunked, selection: &Selection) -> Result<Option<Range<u64>>> {
     let file = dataset.object().file();
     if dataset.0.sharded.is_some() || dataset.0.table.get().is_some() || file.0.index.is_some() {
         return Ok(None);
     }
-    let region = choice.chunk_region(dataset.dims(), &chunked.dims)?;
+    let region = selection.chunk_region(dataset.dims(), &chunked.dims)?;
     let mut grid = dataset.dims().iter().zip(&chunked.dims).map(|(extent, chunk)| extent.div_ceil(*chunk));
     if !region.iter().all(|range| range.start == 0 && grid.next() == Some(range.end)) {
         return Ok(None);

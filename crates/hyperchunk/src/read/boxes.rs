@@ -60,8 +60,8 @@ impl Dataset {
     /// # Errors
     /// Invalid if the selection does not fit the extent; if the index of the chunks cannot be read, or
     /// points outside the file; Limit if chunks are larger than they may be.
-    pub fn stored_box(&self, choice: &Selection) -> Result<Option<StoredBox>> {
-        self.find_box(choice).map_err(|error| self.name(error))
+    pub fn stored_box(&self, selection: &Selection) -> Result<Option<StoredBox>> {
+        self.find_box(selection).map_err(|error| self.name(error))
     }
 
     /// Returns the stubs of a live dataset's chunks, for a selection that is a box: pieces as of
@@ -70,17 +70,17 @@ impl Dataset {
     ///
     /// # Errors
     /// As [`Dataset::stored_box`].
-    pub fn live_box(&self, choice: &Selection) -> Result<Option<StoredBox>> {
-        self.find_live_box(choice).map_err(|error| self.name(error))
+    pub fn live_box(&self, selection: &Selection) -> Result<Option<StoredBox>> {
+        self.find_live_box(selection).map_err(|error| self.name(error))
     }
 
-    fn find_live_box(&self, choice: &Selection) -> Result<Option<StoredBox>> {
-        choice.check(self.dims())?;
+    fn find_live_box(&self, selection: &Selection) -> Result<Option<StoredBox>> {
+        selection.check(self.dims())?;
         let (Some(_), Layout::Chunked(chunked)) = (self.evaluator()?, self.layout()) else { return Ok(None) };
-        if self.layout_for(choice).is_some() {
+        if self.layout_for(selection).is_some() {
             return Ok(None);
         }
-        let Some(wanted) = ranges(choice, self.dims()) else { return Ok(None) };
+        let Some(wanted) = ranges(selection, self.dims()) else { return Ok(None) };
         let pieces = chunks(self, chunked, &wanted)?;
         let is_note = |piece: &StoredPiece| {
             let length = piece.range.as_ref().map(|range| range.end - range.start);
@@ -180,18 +180,18 @@ impl Dataset {
         read.map_err(|error| self.name(error))
     }
 
-    fn find_box(&self, choice: &Selection) -> Result<Option<StoredBox>> {
-        choice.check(self.dims())?;
+    fn find_box(&self, selection: &Selection) -> Result<Option<StoredBox>> {
+        selection.check(self.dims())?;
         let elsewhere = self.0.sharded.is_some()
             || self.evaluator()?.is_some()
             || !self.external().is_empty()
-            || self.layout_for(choice).is_some();
+            || self.layout_for(selection).is_some();
         let source = &self.object().file().0.source;
         let remote = source.remote().is_some();
         if elsewhere || source.file().is_none() && !remote {
             return Ok(None);
         }
-        let Some(wanted) = ranges(choice, self.dims()) else { return Ok(None) };
+        let Some(wanted) = ranges(selection, self.dims()) else { return Ok(None) };
         let (extent, pieces) = match self.layout() {
             Layout::Chunked(chunked) => (chunked.dims.clone(), chunks(self, chunked, &wanted)?),
             // There is nothing to decode, and reading a part of them over a network takes a plan.
@@ -210,8 +210,8 @@ impl Dataset {
 }
 
 /// Returns the box that a selection is, in its order.
-fn ranges(choice: &Selection, dims: &[u64]) -> Option<Vec<Range<u64>>> {
-    match choice {
+fn ranges(selection: &Selection, dims: &[u64]) -> Option<Vec<Range<u64>>> {
+    match selection {
         Selection::All => Some(dims.iter().map(|extent| 0..*extent).collect()),
         Selection::Axes(axes) => axes.iter().map(range).collect(),
         _ => None,
@@ -236,8 +236,8 @@ fn chunks(dataset: &Dataset, chunked: &Chunked, wanted: &[Range<u64>]) -> Result
     if bytes.is_none_or(|bytes| bytes > most) {
         return Err(Error::limit(format!("chunks of more than {most} bytes (limit `chunk_bytes`)")));
     }
-    let choice = Selection::Axes(wanted.iter().cloned().map(Axis::range).collect());
-    let region = choice.chunk_region(dataset.dims(), &chunked.dims)?;
+    let selection = Selection::Axes(wanted.iter().cloned().map(Axis::range).collect());
+    let region = selection.chunk_region(dataset.dims(), &chunked.dims)?;
     let mut pieces = Vec::new();
     with_table(dataset, chunked, &region, |table| {
         let mut place: Vec<u64> = region.iter().map(|range| range.start).collect();

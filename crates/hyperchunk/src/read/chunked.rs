@@ -8,7 +8,7 @@ use super::workers::spread;
 use crate::dataset::Dataset;
 use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::model::{Chunk, Chunked, Filter};
-use hyperchunk_format::select::{Column, Piece, Pieces, Run, Selection, pieces};
+use hyperchunk_format::select::{ChunkSelection, ChunkSelections, Column, Run, Selection, chunk_selections};
 use std::io::IoSliceMut;
 use std::ops::Range;
 use std::sync::Arc;
@@ -35,23 +35,23 @@ pub(super) struct Reading<'a> {
 pub(super) fn read(
     dataset: &Dataset,
     chunked: &Chunked,
-    choice: &Selection,
+    selection: &Selection,
     output: &Output<'_>,
 ) -> Result<()> {
     let limits = &dataset.object().file().options().limits;
     let reading = Reading::new(dataset, chunked, output)?;
-    reading.with_pieces(choice, |table, jobs, sparse| {
+    reading.with_pieces(selection, |table, jobs, sparse| {
         let at_once = limits.in_flight_bytes / (3 * reading.chunk_bytes as u64).max(1);
         let threads =
             dataset.threads_for(output.bytes()).min(usize::try_from(at_once).unwrap_or(usize::MAX).max(1));
-        let read = |scratch: &mut Scratch, piece: Piece| {
+        let read = |scratch: &mut Scratch, piece: ChunkSelection| {
             let found = table.find(piece.chunk());
             reading.piece(&piece, found, scratch).map_err(|error| named(error, found))
         };
         if sparse {
             // SAFETY: this thread is alone.
             unsafe { output.fill(0, output.count(), reading.fill.as_deref()) }?;
-            let jobs = table.places().map(|place| jobs.piece_in_chunk(place));
+            let jobs = table.places().map(|place| jobs.in_chunk(place));
             return spread(threads, jobs, Scratch::default, |scratch, piece| {
                 piece?.map_or(Ok(()), |piece| read(scratch, piece))
             });
@@ -61,8 +61,8 @@ pub(super) fn read(
 }
 
 /// Loads the index of the chunks that a selection touches; the dataset keeps it if it is small.
-pub(super) fn prepare(dataset: &Dataset, chunked: &Chunked, choice: &Selection) -> Result<()> {
-    let region = choice.chunk_region(dataset.dims(), &chunked.dims)?;
+pub(super) fn prepare(dataset: &Dataset, chunked: &Chunked, selection: &Selection) -> Result<()> {
+    let region = selection.chunk_region(dataset.dims(), &chunked.dims)?;
     with_table(dataset, chunked, &region, |_| Ok(()))
 }
 
@@ -71,14 +71,14 @@ pub(super) fn prepare(dataset: &Dataset, chunked: &Chunked, choice: &Selection) 
 pub(super) fn plan<'a>(
     dataset: &'a Dataset,
     chunked: &'a Chunked,
-    choice: &Selection,
+    selection: &Selection,
     output: &'a Output<'a>,
     parts: &mut Parts<'a>,
 ) -> Result<()> {
     let reading = Arc::new(Reading::new(dataset, chunked, output)?);
     let source = &dataset.object().file().0.source;
     let mut scratch = Scratch::default();
-    reading.each_stored(choice, |piece, chunk| {
+    reading.each_stored(selection, |piece, chunk| {
         let part = reading.part(piece, chunk, &mut scratch).map_err(|error| named(error, Some(chunk)))?;
         part.into_iter().for_each(|part| parts.add(source, part));
         Ok(())
@@ -122,15 +122,15 @@ impl<'a> Reading<'a> {
     /// chunks rather than the pieces: true if few of the touched chunks are stored.
     fn with_pieces(
         &self,
-        choice: &Selection,
-        with: impl FnOnce(&ChunkTable, Pieces, bool) -> Result<()>,
+        selection: &Selection,
+        with: impl FnOnce(&ChunkTable, ChunkSelections, bool) -> Result<()>,
     ) -> Result<()> {
         let (dataset, chunked) = (self.dataset, self.chunked);
-        let region = choice.chunk_region(dataset.dims(), &chunked.dims)?;
+        let region = selection.chunk_region(dataset.dims(), &chunked.dims)?;
         let touched = region.iter().map(|range| range.end.saturating_sub(range.start));
         let touched = touched.fold(1, u64::saturating_mul);
         with_table(dataset, chunked, &region, |table| {
-            let jobs = pieces(choice, dataset.dims(), &chunked.dims)?;
+            let jobs = chunk_selections(selection, dataset.dims(), &chunked.dims)?;
             let sparse = jobs.is_grid() && touched / SPARSE > table.len() as u64;
             with(table, jobs, sparse)
         })
@@ -140,10 +140,10 @@ impl<'a> Reading<'a> {
     /// fill value.
     pub(super) fn each_there(
         &self,
-        choice: &Selection,
-        mut each: impl FnMut(Piece, StoredChunk) -> Result<()>,
+        selection: &Selection,
+        mut each: impl FnMut(ChunkSelection, StoredChunk) -> Result<()>,
     ) -> Result<()> {
-        self.with_pieces(choice, |table, mut jobs, _| {
+        self.with_pieces(selection, |table, mut jobs, _| {
             jobs.try_for_each(|piece| match table.find(piece.chunk()) {
                 Some(chunk) => each(piece, chunk),
                 None => {
@@ -159,20 +159,18 @@ impl<'a> Reading<'a> {
     /// once.
     pub(super) fn each_stored(
         &self,
-        choice: &Selection,
-        mut each: impl FnMut(Piece, StoredChunk) -> Result<()>,
+        selection: &Selection,
+        mut each: impl FnMut(ChunkSelection, StoredChunk) -> Result<()>,
     ) -> Result<()> {
-        self.with_pieces(choice, |table, jobs, sparse| {
-            let mut add = |piece: Piece| match table.find(piece.chunk()) {
+        self.with_pieces(selection, |table, jobs, sparse| {
+            let mut add = |piece: ChunkSelection| match table.find(piece.chunk()) {
                 Some(chunk) => each(piece, chunk),
                 None => self.unstored(&piece),
             };
             if sparse {
                 // SAFETY: this thread is alone.
                 unsafe { self.output.fill(0, self.output.count(), self.fill.as_deref()) }?;
-                return table
-                    .places()
-                    .try_for_each(|place| jobs.piece_in_chunk(place)?.map_or(Ok(()), &mut add));
+                return table.places().try_for_each(|place| jobs.in_chunk(place)?.map_or(Ok(()), &mut add));
             }
             jobs.into_iter().try_for_each(add)
         })
@@ -182,7 +180,7 @@ impl<'a> Reading<'a> {
     /// without one.
     fn part(
         self: &Arc<Self>,
-        piece: Piece,
+        piece: ChunkSelection,
         chunk: StoredChunk,
         scratch: &mut Scratch,
     ) -> Result<Option<Part<'a>>> {
@@ -238,7 +236,7 @@ impl Reading<'_> {
     }
 
     /// Returns whether a piece is the whole chunk.
-    pub(super) fn is_whole(&self, piece: &Piece) -> bool {
+    pub(super) fn is_whole(&self, piece: &ChunkSelection) -> bool {
         piece.count() as u64 == self.chunk_elements
     }
 
@@ -248,7 +246,7 @@ impl Reading<'_> {
     /// # Safety
     /// No other thread may have this piece while the result lives, and no two pieces the same targets.
     #[expect(clippy::mut_from_ref, reason = "disjoint parts of one buffer; see the contract")]
-    pub(super) unsafe fn whole_chunk(&self, piece: &Piece) -> Result<Option<&mut [u8]>> {
+    pub(super) unsafe fn whole_chunk(&self, piece: &ChunkSelection) -> Result<Option<&mut [u8]>> {
         if !self.output.is_copy() || !self.is_whole(piece) {
             return Ok(None);
         }
@@ -262,12 +260,12 @@ impl Reading<'_> {
     }
 
     /// Fills a piece of a chunk that is not stored with the fill value.
-    fn unstored(&self, piece: &Piece) -> Result<()> {
+    fn unstored(&self, piece: &ChunkSelection) -> Result<()> {
         // SAFETY: the pieces of a selection have disjoint targets, each piece is of one thread.
         piece.runs(|_, target, count| unsafe { self.output.fill(target, count, self.fill.as_deref()) })
     }
 
-    fn piece(&self, piece: &Piece, found: Option<StoredChunk>, scratch: &mut Scratch) -> Result<()> {
+    fn piece(&self, piece: &ChunkSelection, found: Option<StoredChunk>, scratch: &mut Scratch) -> Result<()> {
         let Some(chunk) = found else { return self.unstored(piece) };
         let pipeline = self.pipeline(piece.chunk());
         let whole = self.is_whole(piece);
@@ -308,7 +306,7 @@ impl Reading<'_> {
         if self.chunked.edge_chunks_unfiltered && partial() { &[] } else { self.dataset.pipeline() }
     }
 
-    pub(super) fn scatter(&self, piece: &Piece, chunk: &[u8], gathered: &mut Vec<u8>) -> Result<()> {
+    pub(super) fn scatter(&self, piece: &ChunkSelection, chunk: &[u8], gathered: &mut Vec<u8>) -> Result<()> {
         if self.output.is_copy() {
             // SAFETY: the pieces of a selection have disjoint targets, each piece is of one thread.
             return piece.columns(|column| unsafe { self.output.put_column(&column, chunk) });
@@ -319,7 +317,7 @@ impl Reading<'_> {
 
     /// Reads a whole unfiltered chunk straight into the output; `false`, with nothing read, if reading it
     /// into a buffer and copying is better.
-    fn straight(&self, piece: &Piece, chunk: StoredChunk) -> Result<bool> {
+    fn straight(&self, piece: &ChunkSelection, chunk: StoredChunk) -> Result<bool> {
         let size = self.output.stored_size;
         if !self.output.is_copy() || chunk.size != self.chunk_bytes as u64 {
             return Ok(false);
@@ -346,7 +344,12 @@ impl Reading<'_> {
     }
 
     /// Reads the selected part of an unfiltered chunk.
-    fn unfiltered_part(&self, piece: &Piece, chunk: StoredChunk, scratch: &mut Scratch) -> Result<()> {
+    fn unfiltered_part(
+        &self,
+        piece: &ChunkSelection,
+        chunk: StoredChunk,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
         let Some((first, range)) = self.unfiltered_range(piece, chunk)? else { return Ok(()) };
         let mut stored = std::mem::take(&mut scratch.stored);
         read_at(self.dataset, range.start, range.end - range.start, &mut stored)?;
@@ -356,7 +359,11 @@ impl Reading<'_> {
     }
 
     /// Returns the first selected element of an unfiltered chunk, and the addresses of the selected part.
-    fn unfiltered_range(&self, piece: &Piece, chunk: StoredChunk) -> Result<Option<(usize, Range<u64>)>> {
+    fn unfiltered_range(
+        &self,
+        piece: &ChunkSelection,
+        chunk: StoredChunk,
+    ) -> Result<Option<(usize, Range<u64>)>> {
         let least = self.bytes_inside(piece.chunk()) as u64;
         if chunk.size > self.chunk_bytes as u64 || chunk.size < least {
             let message = format!("a chunk of {} bytes where {} should be", chunk.size, self.chunk_bytes);
@@ -382,7 +389,13 @@ impl Reading<'_> {
     }
 
     /// Copies the elements of a piece to their places. `bytes` hold the chunk from element `first` on.
-    fn scatter_from(&self, piece: &Piece, first: usize, bytes: &[u8], scratch: &mut Scratch) -> Result<()> {
+    fn scatter_from(
+        &self,
+        piece: &ChunkSelection,
+        first: usize,
+        bytes: &[u8],
+        scratch: &mut Scratch,
+    ) -> Result<()> {
         if self.output.is_copy() {
             return piece.columns(|column| {
                 let column = Column { source: column.source - first, ..column };

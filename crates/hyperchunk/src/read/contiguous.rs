@@ -40,15 +40,15 @@ struct Job {
 }
 
 /// Reads a selection of a compact or contiguous dataset.
-pub(super) fn read(dataset: &Dataset, choice: &Selection, output: &Output<'_>) -> Result<()> {
+pub(super) fn read(dataset: &Dataset, selection: &Selection, output: &Output<'_>) -> Result<()> {
     let Some(bytes) = locate(dataset)? else {
         let fill = dataset.unwritten()?;
-        let count = choice.count(dataset.dims())?;
+        let count = selection.count(dataset.dims())?;
         // SAFETY: this thread is alone.
         return unsafe { output.fill(0, to_usize(count)?, fill.as_deref()) };
     };
     let threads = dataset.threads_for(output.bytes() / 4);
-    spread(threads, Jobs::new(dataset, choice, output)?, Vec::new, |scratch: &mut Vec<u8>, job| {
+    spread(threads, Jobs::new(dataset, selection, output)?, Vec::new, |scratch: &mut Vec<u8>, job| {
         let job = job?;
         if job.others.is_empty() && output.is_copy() {
             let (target, count) = job.first;
@@ -65,13 +65,13 @@ pub(super) fn read(dataset: &Dataset, choice: &Selection, output: &Output<'_>) -
 /// read at once.
 pub(super) fn plan<'a>(
     dataset: &'a Dataset,
-    choice: &Selection,
+    selection: &Selection,
     output: &'a Output<'a>,
     parts: &mut Parts<'a>,
 ) -> Result<()> {
-    let Some(Bytes::File(_, start)) = locate(dataset)? else { return read(dataset, choice, output) };
+    let Some(Bytes::File(_, start)) = locate(dataset)? else { return read(dataset, selection, output) };
     let source = &dataset.object().file().0.source;
-    for job in Jobs::new(dataset, choice, output)? {
+    for job in Jobs::new(dataset, selection, output)? {
         let job = job?;
         let range = start + job.offset..start + job.offset + job.length;
         let work = move |bytes: &[u8], _: &mut Scratch| job.scatter(output, bytes);
@@ -175,8 +175,8 @@ struct Jobs<R> {
 }
 
 impl<'a> Jobs<Box<dyn Iterator<Item = (u64, u64)> + Send + 'a>> {
-    fn new(dataset: &'a Dataset, choice: &'a Selection, output: &Output<'_>) -> Result<Self> {
-        let runs = Box::new(runs(choice, dataset.dims())?);
+    fn new(dataset: &'a Dataset, selection: &'a Selection, output: &Output<'_>) -> Result<Self> {
+        let runs = Box::new(runs(selection, dataset.dims())?);
         Ok(Self { runs, pending: None, target: 0, size: output.stored_size as u64 })
     }
 }

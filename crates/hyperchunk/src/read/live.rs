@@ -10,7 +10,7 @@ use crate::dataset::Dataset;
 use crate::live::{Evaluator, spent, within_read};
 use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::model::Chunked;
-use hyperchunk_format::select::{Piece, Selection};
+use hyperchunk_format::select::{ChunkSelection, Selection};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
@@ -25,12 +25,12 @@ pub(super) fn read(
     evaluator: &'static dyn Evaluator,
     dataset: &Dataset,
     chunked: &Chunked,
-    choice: &Selection,
+    selection: &Selection,
     output: &Output<'_>,
 ) -> Result<()> {
     let reading = Reading::new(dataset, chunked, output)?;
     let mut jobs = Vec::new();
-    reading.each_there(choice, |piece, chunk| {
+    reading.each_there(selection, |piece, chunk| {
         if chunk.filter_mask != 0 || chunk.size > LONGEST {
             let message = "a chunk of a live dataset that holds no note of its function";
             return Err(named(Error::new(ErrorKind::Filter, message), Some(chunk)));
@@ -74,7 +74,7 @@ pub(super) fn read(
 }
 
 /// Fetches the stubs of a file over a network, together.
-fn fetched(dataset: &Dataset, jobs: &[(Piece, StoredChunk)]) -> Result<Notes> {
+fn fetched(dataset: &Dataset, jobs: &[(ChunkSelection, StoredChunk)]) -> Result<Notes> {
     let limits = &dataset.object().file().options().limits;
     let total = jobs.iter().fold(0_u64, |total, (_, chunk)| total.saturating_add(chunk.size));
     if total > limits.in_flight_bytes {

@@ -15,7 +15,7 @@ pub struct Read<'a> {
     /// The dataset.
     pub dataset: &'a Dataset,
     /// The selected elements.
-    pub choice: &'a Selection,
+    pub selection: &'a Selection,
     /// The conversion, and the size of a converted element; `None` for elements as they are stored.
     pub conversion: Option<(&'a Conversion, usize)>,
     /// The output buffer, of exactly the size of the selection.
@@ -39,8 +39,8 @@ pub struct Read<'a> {
 /// let (mut one, mut two) = ([0; 4], [0; 10]);
 /// let all = &Selection::All;
 /// read_many(vec![
-///     Read { dataset: &count, choice: all, conversion: None, out: &mut one },
-///     Read { dataset: &steps, choice: all, conversion: None, out: &mut two },
+///     Read { dataset: &count, selection: all, conversion: None, out: &mut one },
+///     Read { dataset: &steps, selection: all, conversion: None, out: &mut two },
 /// ])?;
 /// assert_eq!((one[0], two[2]), (24, 1));
 /// # Ok::<(), hyperchunk::Error>(())
@@ -58,16 +58,18 @@ fn read_all(reads: Vec<Read<'_>>) -> Result<()> {
             None => read.dataset.element_size()?,
         };
         let conversion = conversion.map(|(steps, _)| steps);
-        if read.dataset.read_layout(read.choice, conversion, size, read.out) {
+        if read.dataset.read_layout(read.selection, conversion, size, read.out) {
             read.dataset.unchanged(Ok(()))?;
             continue;
         }
-        let output = read.dataset.output(read.choice, conversion, size, read.out)?;
+        let output = read.dataset.output(read.selection, conversion, size, read.out)?;
         if let Some(output) = output {
             if read.dataset.is_remote() {
-                outputs.push((read.dataset, read.choice, output));
+                outputs.push((read.dataset, read.selection, output));
             } else {
-                read.dataset.fill_output(read.choice, &output).map_err(|error| read.dataset.name(error))?;
+                read.dataset
+                    .fill_output(read.selection, &output)
+                    .map_err(|error| read.dataset.name(error))?;
             }
         }
     }
@@ -79,12 +81,13 @@ fn read_all(reads: Vec<Read<'_>>) -> Result<()> {
         let dataset = dataset.clone();
         move |error: Error| dataset.name(error)
     };
-    let prepared =
-        rounds::together(&outputs, |(dataset, choice, _)| dataset.prepare(choice).map_err(named(dataset)))?;
+    let prepared = rounds::together(&outputs, |(dataset, selection, _)| {
+        dataset.prepare(selection).map_err(named(dataset))
+    })?;
     prepared.into_iter().collect::<Result<()>>()?;
     let mut parts = Parts::default();
-    for (dataset, choice, output) in &outputs {
-        dataset.plan(choice, output, &mut parts).map_err(named(dataset))?;
+    for (dataset, selection, output) in &outputs {
+        dataset.plan(selection, output, &mut parts).map_err(named(dataset))?;
     }
     parts.run(threads, options.limits.in_flight_bytes)
 }

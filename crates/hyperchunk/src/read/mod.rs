@@ -62,8 +62,8 @@ impl Dataset {
     /// assert_eq!(i32::from_le_bytes(bytes), 24);
     /// # Ok::<(), hyperchunk::Error>(())
     /// ```
-    pub fn read(&self, choice: &Selection, out: &mut [u8]) -> Result<()> {
-        self.read_with(choice, None, self.element_size()?, out)
+    pub fn read(&self, selection: &Selection, out: &mut [u8]) -> Result<()> {
+        self.read_with(selection, None, self.element_size()?, out)
     }
 
     /// Reads as [`Dataset::read`], converted to another datatype.
@@ -85,11 +85,11 @@ impl Dataset {
     /// assert_eq!(f64::from_be_bytes(bytes), 23.0);
     /// # Ok::<(), hyperchunk::Error>(())
     /// ```
-    pub fn read_as(&self, choice: &Selection, memory: &Datatype, out: &mut [u8]) -> Result<()> {
+    pub fn read_as(&self, selection: &Selection, memory: &Datatype, out: &mut [u8]) -> Result<()> {
         let conversion = Conversion::new(self.datatype(), memory).map_err(|error| self.name(error))?;
         let size = usize::try_from(memory.size)
             .map_err(|_| Error::limit("elements larger than the address space"))?;
-        self.read_with(choice, Some(&conversion).filter(|conversion| !conversion.is_copy()), size, out)
+        self.read_with(selection, Some(&conversion).filter(|conversion| !conversion.is_copy()), size, out)
     }
 
     /// Reads as [`Dataset::read_as`], with a prepared conversion to elements of `size` bytes.
@@ -98,26 +98,26 @@ impl Dataset {
     /// As [`Dataset::read`].
     pub fn read_converted(
         &self,
-        choice: &Selection,
+        selection: &Selection,
         conversion: &Conversion,
         size: usize,
         out: &mut [u8],
     ) -> Result<()> {
-        self.read_with(choice, Some(conversion).filter(|conversion| !conversion.is_copy()), size, out)
+        self.read_with(selection, Some(conversion).filter(|conversion| !conversion.is_copy()), size, out)
     }
 
     fn read_with(
         &self,
-        choice: &Selection,
+        selection: &Selection,
         conversion: Option<&Conversion>,
         size: usize,
         out: &mut [u8],
     ) -> Result<()> {
-        if self.read_layout(choice, conversion, size, out) {
+        if self.read_layout(selection, conversion, size, out) {
             return self.unchanged(Ok(()));
         }
-        match self.output(choice, conversion, size, out)? {
-            Some(output) => self.fill_output(choice, &output).map_err(|error| self.name(error)),
+        match self.output(selection, conversion, size, out)? {
+            Some(output) => self.fill_output(selection, &output).map_err(|error| self.name(error)),
             None => Ok(()),
         }
     }
@@ -132,28 +132,29 @@ impl Dataset {
     /// ignored.
     fn read_layout(
         &self,
-        choice: &Selection,
+        selection: &Selection,
         conversion: Option<&Conversion>,
         size: usize,
         out: &mut [u8],
     ) -> bool {
-        self.layout_for(choice).is_some_and(|layout| layout.read_with(choice, conversion, size, out).is_ok())
+        self.layout_for(selection)
+            .is_some_and(|layout| layout.read_with(selection, conversion, size, out).is_ok())
     }
 
     /// Returns another layout of the dataset that serves a selection at a lower cost.
-    fn layout_for(&self, choice: &Selection) -> Option<Self> {
-        self.object().file().storage()?.cheapest(self, choice)
+    fn layout_for(&self, selection: &Selection) -> Option<Self> {
+        self.object().file().storage()?.cheapest(self, selection)
     }
 
     /// Checks a read's buffer and wraps it; `None` if there is nothing to read.
     fn output<'a>(
         &self,
-        choice: &Selection,
+        selection: &Selection,
         conversion: Option<&'a Conversion>,
         size: usize,
         out: &'a mut [u8],
     ) -> Result<Option<Output<'a>>> {
-        let wanted = choice.count(self.dims()).map_err(|error| self.name(error))?;
+        let wanted = selection.count(self.dims()).map_err(|error| self.name(error))?;
         let wanted = if matches!(self.dataspace(), Dataspace::Null) { 0 } else { wanted };
         if usize::try_from(wanted).ok().and_then(|wanted| wanted.checked_mul(size)) != Some(out.len()) {
             let message = format!("a buffer of {} bytes for {wanted} elements of {size} bytes", out.len());
@@ -181,35 +182,35 @@ impl Dataset {
     }
 
     /// Reads into an output of the right size.
-    fn fill_output(&self, choice: &Selection, output: &Output<'_>) -> Result<()> {
+    fn fill_output(&self, selection: &Selection, output: &Output<'_>) -> Result<()> {
         // All functions that a read may run share one budget.
         if matches!(self.layout(), Layout::Virtual { .. }) || self.evaluator()?.is_some() {
-            return self.unchanged(within_read(None, || self.fill_by_layout(choice, output)));
+            return self.unchanged(within_read(None, || self.fill_by_layout(selection, output)));
         }
         let followed = self.object().file().is_followed();
-        torn::again(followed, || self.unchanged(self.fill_by_layout(choice, output)))
+        torn::again(followed, || self.unchanged(self.fill_by_layout(selection, output)))
     }
 
-    fn fill_by_layout(&self, choice: &Selection, output: &Output<'_>) -> Result<()> {
+    fn fill_by_layout(&self, selection: &Selection, output: &Output<'_>) -> Result<()> {
         let file = self.object().file();
         if let (Some(evaluator), Layout::Chunked(chunked)) = (self.evaluator()?, self.layout()) {
-            self.prepare(choice)?;
-            return live::read(evaluator, self, chunked, choice, output);
+            self.prepare(selection)?;
+            return live::read(evaluator, self, chunked, selection, output);
         }
         if self.is_remote() {
             let mut parts = Parts::default();
-            parts.ahead = ahead::prepare(self, choice)?;
-            self.plan(choice, output, &mut parts)?;
+            parts.ahead = ahead::prepare(self, selection)?;
+            self.plan(selection, output, &mut parts)?;
             return parts.run(self.threads_for(output.bytes()), file.options().limits.in_flight_bytes);
         }
         if let Some(sharded) = &self.0.sharded {
             let means = (self.threads_for(output.bytes()), &file.options().limits);
-            return sharded.read(choice, output, means, None);
+            return sharded.read(selection, output, means, None);
         }
         match self.layout() {
-            Layout::Chunked(chunked) => chunked::read(self, chunked, choice, output),
-            Layout::Virtual { .. } => virtual_dataset::read(self, choice, output),
-            Layout::Compact { .. } | Layout::Contiguous { .. } => contiguous::read(self, choice, output),
+            Layout::Chunked(chunked) => chunked::read(self, chunked, selection, output),
+            Layout::Virtual { .. } => virtual_dataset::read(self, selection, output),
+            Layout::Compact { .. } | Layout::Contiguous { .. } => contiguous::read(self, selection, output),
         }
     }
 
@@ -222,28 +223,33 @@ impl Dataset {
     }
 
     /// Loads the metadata needed to plan a read.
-    fn prepare(&self, choice: &Selection) -> Result<()> {
+    fn prepare(&self, selection: &Selection) -> Result<()> {
         match self.layout() {
             _ if self.0.sharded.is_some() => Ok(()),
-            Layout::Chunked(chunked) => chunked::prepare(self, chunked, choice),
+            Layout::Chunked(chunked) => chunked::prepare(self, chunked, selection),
             _ => Ok(()),
         }
     }
 
     /// Lists the parts of a file over a network that a read needs.
-    fn plan<'a>(&'a self, choice: &Selection, output: &'a Output<'a>, parts: &mut Parts<'a>) -> Result<()> {
+    fn plan<'a>(
+        &'a self,
+        selection: &Selection,
+        output: &'a Output<'a>,
+        parts: &mut Parts<'a>,
+    ) -> Result<()> {
         if let Some(sharded) = &self.0.sharded {
             let means = (self.threads_for(output.bytes()), &self.object().file().options().limits);
-            return sharded.read(choice, output, means, Some(parts));
+            return sharded.read(selection, output, means, Some(parts));
         }
         match self.layout() {
             Layout::Chunked(chunked) => match self.evaluator()? {
-                Some(evaluator) => live::read(evaluator, self, chunked, choice, output),
-                None => chunked::plan(self, chunked, choice, output, parts),
+                Some(evaluator) => live::read(evaluator, self, chunked, selection, output),
+                None => chunked::plan(self, chunked, selection, output, parts),
             },
-            Layout::Virtual { .. } => virtual_dataset::read(self, choice, output),
+            Layout::Virtual { .. } => virtual_dataset::read(self, selection, output),
             Layout::Compact { .. } | Layout::Contiguous { .. } => {
-                contiguous::plan(self, choice, output, parts)
+                contiguous::plan(self, selection, output, parts)
             }
         }
     }

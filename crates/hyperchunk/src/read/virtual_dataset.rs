@@ -177,19 +177,19 @@ fn numbered(name: &SourceName, block: u64) -> Name {
 }
 
 /// Reads a selection of a virtual dataset.
-pub(super) fn read(dataset: &Dataset, choice: &Selection, output: &Output<'_>) -> Result<()> {
+pub(super) fn read(dataset: &Dataset, selection: &Selection, output: &Output<'_>) -> Result<()> {
     let inner = &dataset.0;
     let _inside = Inside::enter(&inner.object)?;
     let count =
-        usize::try_from(choice.count(dataset.dims())?).map_err(|_| Error::limit("larger than memory"))?;
+        usize::try_from(selection.count(dataset.dims())?).map_err(|_| Error::limit("larger than memory"))?;
     // SAFETY: this thread is alone.
     unsafe { output.fill(0, count, dataset.unwritten()?.as_deref()) }?;
-    let Some(asked) = choice.bounds(dataset.dims())? else { return Ok(()) };
+    let Some(asked) = selection.bounds(dataset.dims())? else { return Ok(()) };
     for mapping in dataset.mappings() {
         match unlimited(&mapping.target) {
             None => {
                 let target = Selection::resolve(&mapping.target, dataset.dims())?;
-                part(dataset, mapping, 0, &target, choice, &asked, output)?;
+                part(dataset, mapping, 0, &target, selection, &asked, output)?;
             }
             Some((axis, slab)) if mapping.dataset.parts.len() > 1 || mapping.file.parts.len() > 1 => {
                 let extent = dataset.dims().get(axis).copied().unwrap_or(0);
@@ -201,7 +201,7 @@ pub(super) fn read(dataset: &Dataset, choice: &Selection, output: &Output<'_>) -
                     let block = Hyperslab { start, stride: 1, count: Some(1), block: slab.block };
                     let target =
                         Selection::resolve(&with_slab(&mapping.target, axis, block), dataset.dims())?;
-                    part(dataset, mapping, number, &target, choice, &asked, output)?;
+                    part(dataset, mapping, number, &target, selection, &asked, output)?;
                 }
             }
             Some((axis, slab)) => {
@@ -211,7 +211,7 @@ pub(super) fn read(dataset: &Dataset, choice: &Selection, output: &Output<'_>) -
                     *dim = end.min(*dim);
                 }
                 let target = Selection::resolve(&mapping.target, &dims)?;
-                part(dataset, mapping, 0, &target, choice, &asked, output)?;
+                part(dataset, mapping, 0, &target, selection, &asked, output)?;
             }
         }
     }
@@ -234,7 +234,7 @@ fn part(
     mapping: &VirtualMapping,
     block: u64,
     target: &Selection,
-    choice: &Selection,
+    selection: &Selection,
     asked: &[Range<u64>],
     output: &Output<'_>,
 ) -> Result<()> {
@@ -249,7 +249,9 @@ fn part(
         return Err(dataset.name(Error::unsupported(message)));
     }
     let selected = Selection::resolve(&mapping.source, source.dims())?;
-    let Some(mapped) = map(&selected, source.dims(), target, dataset.dims(), choice)? else { return Ok(()) };
+    let Some(mapped) = map(&selected, source.dims(), target, dataset.dims(), selection)? else {
+        return Ok(());
+    };
     let count = usize::try_from(mapped.source.count(source.dims())?)
         .map_err(|_| Error::limit("larger than memory"))?;
     if let Some(place) = mapped.place().filter(|_| output.is_copy()) {

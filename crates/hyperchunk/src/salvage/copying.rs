@@ -89,9 +89,9 @@ impl Pair<'_> {
         Ok(())
     }
 
-    fn copy_selection(&self, choice: &Selection) -> Result<()> {
+    fn copy_selection(&self, selection: &Selection) -> Result<()> {
         let pair = (self.item, self.old, self.new);
-        copy::copy_choice(self.packing, self.writer, self.made, pair, self.plan, choice)
+        copy::copy_choice(self.packing, self.writer, self.made, pair, self.plan, selection)
     }
 
     /// Copies the first rows of a dataset without chunks, whose other rows are past the end of the file.

@@ -73,7 +73,7 @@ pub trait FileStorage: Debug + Send + Sync {
 
     /// Returns another layout of a dataset that serves a selection at a lower cost, if there is
     /// one.
-    fn cheapest(&self, dataset: &Dataset, choice: &Selection) -> Option<Dataset>;
+    fn cheapest(&self, dataset: &Dataset, selection: &Selection) -> Option<Dataset>;
 }
 
 /// Data of a dataset of a store.
@@ -114,7 +114,7 @@ pub trait DatasetStorage: Any + Debug + Send + Sync {
     /// The reason why the dataset cannot be read; errors of reading.
     fn read<'a>(
         &self,
-        choice: &Selection,
+        selection: &Selection,
         output: &'a Output<'a>,
         means: (usize, &Limits),
         parts: Option<&mut Parts<'a>>,

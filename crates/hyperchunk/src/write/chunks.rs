@@ -10,7 +10,7 @@ use crate::{Error, Result, room};
 use hyperchunk_format::codec::Decoder;
 use hyperchunk_format::convert::Conversion;
 use hyperchunk_format::model::{Chunk, ExternalFile, FillTime, FillWhen, VirtualMapping};
-use hyperchunk_format::select::{Axis, Piece, Selection, pieces, runs};
+use hyperchunk_format::select::{Axis, ChunkSelection, Selection, chunk_selections, runs};
 use rustc_hash::FxHashMap;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::IoSlice;
@@ -393,9 +393,9 @@ impl DatasetNode {
     }
 
     /// Writes the selected elements.
-    pub(super) fn write(&self, inner: &Inner, choice: &Selection, elements: &Elements<'_>) -> Result<()> {
+    pub(super) fn write(&self, inner: &Inner, selection: &Selection, elements: &Elements<'_>) -> Result<()> {
         let dims = self.dims();
-        let count = choice.count(&dims)?;
+        let count = selection.count(&dims)?;
         let length = usize::try_from(count).ok().and_then(|count| count.checked_mul(elements.size));
         if length != Some(elements.data.len()) {
             let message = format!("{} bytes for {count} elements of {}", elements.data.len(), elements.size);
@@ -409,7 +409,7 @@ impl DatasetNode {
                 let mut kept = bytes.write().unwrap_or_else(PoisonError::into_inner);
                 let mut bytes = kept.clone();
                 let mut next = 0;
-                for (first, count) in runs(choice, &dims)? {
+                for (first, count) in runs(selection, &dims)? {
                     let range = byte_range(first, count, self.element_size)?;
                     let target = bytes.get_mut(range).ok_or_else(|| Error::invalid("beyond the data"))?;
                     let count = usize::try_from(count).unwrap_or(usize::MAX);
@@ -426,9 +426,9 @@ impl DatasetNode {
             }
             Data::Contiguous { address, size } => {
                 let start = self.contiguous_start(inner, address, *size, count * self.element_size as u64)?;
-                self.write_contiguous(inner, choice, &dims, elements, start)
+                self.write_contiguous(inner, selection, &dims, elements, start)
             }
-            Data::Chunked(chunks) => self.write_chunks(inner, chunks, choice, &dims, elements),
+            Data::Chunked(chunks) => self.write_chunks(inner, chunks, selection, &dims, elements),
             Data::External(_) => Err(Error::unsupported("writing data that lie in other files")),
             Data::Virtual(_) => Err(Error::unsupported("writing to a virtual dataset")),
         }
@@ -487,7 +487,7 @@ impl DatasetNode {
     fn write_contiguous(
         &self,
         inner: &Inner,
-        choice: &Selection,
+        selection: &Selection,
         dims: &[u64],
         elements: &Elements<'_>,
         start: u64,
@@ -502,7 +502,7 @@ impl DatasetNode {
                 done.push(Entry::Wrote { object: self.id(), first, length, digest: digest(bytes) });
             }
         };
-        for (first, count) in runs(choice, dims)? {
+        for (first, count) in runs(selection, dims)? {
             let mut offset = start + first * size as u64;
             let mut left =
                 usize::try_from(count).map_err(|_| Error::limit("a selection larger than memory"))?;
@@ -531,19 +531,19 @@ impl DatasetNode {
         &self,
         inner: &Inner,
         chunks: &Chunks,
-        choice: &Selection,
+        selection: &Selection,
         dims: &[u64],
         elements: &Elements<'_>,
     ) -> Result<()> {
-        let simple = match choice {
+        let simple = match selection {
             Selection::All => true,
             Selection::Axes(axes) => axes.iter().all(|axis| !matches!(axis, Axis::List(_))),
             _ => false,
         };
         let any_partial = AtomicBool::new(false);
-        let jobs = pieces(choice, dims, &chunks.dims)?;
+        let jobs = chunk_selections(selection, dims, &chunks.dims)?;
         let threads = inner.threads_for(elements.data.len());
-        spread(threads, jobs, Scratch::default, |scratch, piece: Piece| {
+        spread(threads, jobs, Scratch::default, |scratch, piece: ChunkSelection| {
             let within = chunks.elements_within(piece.chunk(), dims);
             if !simple || piece.count() as u64 != within {
                 any_partial.store(true, Ordering::Relaxed);
@@ -583,7 +583,7 @@ impl DatasetNode {
         &self,
         inner: &Inner,
         chunks: &Chunks,
-        piece: &Piece,
+        piece: &ChunkSelection,
         elements: &Elements<'_>,
     ) -> Result<()> {
         let mut waiting = locked(&chunks.waiting);
@@ -612,7 +612,7 @@ impl DatasetNode {
 }
 
 /// Copies the elements of a piece to their places in its chunk.
-fn scatter(piece: &Piece, elements: &Elements<'_>, size: usize, chunk: &mut [u8]) -> Result<()> {
+fn scatter(piece: &ChunkSelection, elements: &Elements<'_>, size: usize, chunk: &mut [u8]) -> Result<()> {
     piece.runs(|source, target, count| {
         let range = byte_range(source as u64, count as u64, size)?;
         let to = chunk.get_mut(range).ok_or_else(|| Error::invalid("beyond the chunk"))?;

@@ -154,8 +154,8 @@ impl DatasetWriter {
     /// file.close()?;
     /// # Ok::<(), hyperchunk::Error>(())
     /// ```
-    pub fn write(&self, choice: &Selection, data: &[u8]) -> Result<()> {
-        self.write_elements(choice, &Elements { data, size: self.node.element_size, conversion: None })
+    pub fn write(&self, selection: &Selection, data: &[u8]) -> Result<()> {
+        self.write_elements(selection, &Elements { data, size: self.node.element_size, conversion: None })
     }
 
     /// Writes elements of another type, which are converted, as [`DatasetWriter::write`] does.
@@ -180,11 +180,11 @@ impl DatasetWriter {
     /// file.close()?;
     /// # Ok::<(), hyperchunk::Error>(())
     /// ```
-    pub fn write_as(&self, choice: &Selection, datatype: &Datatype, data: &[u8]) -> Result<()> {
+    pub fn write_as(&self, selection: &Selection, datatype: &Datatype, data: &[u8]) -> Result<()> {
         let conversion = Conversion::new(datatype, &self.node.datatype)?;
         let size = usize::try_from(datatype.size).map_err(|_| Error::limit("elements larger than memory"))?;
         let conversion = (!conversion.is_copy()).then_some(conversion);
-        self.write_elements(choice, &Elements { data, size, conversion })
+        self.write_elements(selection, &Elements { data, size, conversion })
     }
 
     /// Refuses to write to a dataset that an edit cannot change.
@@ -193,12 +193,12 @@ impl DatasetWriter {
         checked.map_err(|error| self.named(error))
     }
 
-    fn write_elements(&self, choice: &Selection, elements: &Elements<'_>) -> Result<()> {
+    fn write_elements(&self, selection: &Selection, elements: &Elements<'_>) -> Result<()> {
         let _in_use = self.file.0.open()?;
         self.check_writable()?;
         // Before, too: a snapshot that is taken meanwhile is stale.
         self.file.0.changed();
-        let written = self.node.write(&self.file.0, choice, elements);
+        let written = self.node.write(&self.file.0, selection, elements);
         self.file.0.changed();
         written.map_err(|error| self.named(error))
     }

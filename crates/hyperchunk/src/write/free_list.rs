@@ -11,9 +11,9 @@ pub(super) enum Use {
     Structure,
 }
 
-/// Pieces of space that never touch.
+/// FreeRanges of space that never touch.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Pieces {
+pub(super) struct FreeRanges {
     /// Start and length of each.
     now: BTreeMap<u64, u64>,
     /// The same by length and start.
@@ -24,7 +24,7 @@ pub(super) struct Pieces {
 #[derive(Debug, Clone, Default)]
 pub(super) struct FreeList {
     /// Free pieces; with pages, whole pages.
-    pieces: Pieces,
+    pieces: FreeRanges,
     pages: Option<Pages>,
     /// Space that the last commit still uses: free after the next one.
     pub(super) later: Vec<(u64, u64)>,
@@ -41,7 +41,7 @@ struct Pages {
     /// Starts of the last pages of larger pieces.
     tails: BTreeSet<u64>,
     /// Free parts of pages by use.
-    parts: [Pieces; 2],
+    parts: [FreeRanges; 2],
 }
 
 impl FreeList {
@@ -127,7 +127,7 @@ impl FreeList {
     }
 }
 
-impl Pieces {
+impl FreeRanges {
     /// Returns whether all bytes of a range are in one of them.
     pub(super) fn contain(&self, start: u64, length: u64) -> bool {
         let before = self.now.range(..=start).next_back();

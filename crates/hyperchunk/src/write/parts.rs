@@ -25,7 +25,7 @@ pub(super) struct PartLayout {
 
 /// A part, or a range of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct PartRange {
     pub(super) number: usize,
     /// The size of the part.
     pub(super) size: usize,
@@ -48,7 +48,7 @@ impl PartLayout {
     }
 
     /// Returns the pieces of parts that a range of the object covers.
-    pub(super) fn pieces(self, offset: u64, length: u64) -> Result<Vec<Piece>> {
+    pub(super) fn pieces(self, offset: u64, length: u64) -> Result<Vec<PartRange>> {
         let too_large = || Error::limit(format!("an object of more than {MAX_PARTS} parts"));
         let end = offset.checked_add(length).ok_or_else(too_large)?;
         let mut pieces = Vec::new();
@@ -65,7 +65,7 @@ impl PartLayout {
                 let part = start + number * size;
                 let until = end.min(part + size);
                 let place = |at: u64| usize::try_from(at - part).map_err(|_| too_large());
-                pieces.push(Piece {
+                pieces.push(PartRange {
                     number: first + usize::try_from(number).map_err(|_| too_large())?,
                     size: usize::try_from(size).map_err(|_| too_large())?,
                     range: place(at)?..place(until)?,

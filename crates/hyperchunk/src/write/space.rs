@@ -1,7 +1,7 @@
 //! Allocator of the file's bytes.
 
 pub(super) use super::free_list::Use;
-use super::free_list::{FreeList, Pieces};
+use super::free_list::{FreeList, FreeRanges};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -53,10 +53,10 @@ impl Drop for Exclusion<'_> {
 
 /// Ranges of bytes that do not overlap, which threads share.
 #[derive(Debug, Default)]
-pub(super) struct Ranges(Mutex<Pieces>);
+pub(super) struct Ranges(Mutex<FreeRanges>);
 
 impl Ranges {
-    fn list(&self) -> MutexGuard<'_, Pieces> {
+    fn list(&self) -> MutexGuard<'_, FreeRanges> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -67,7 +67,7 @@ impl Ranges {
 
     /// Removes all.
     pub(super) fn clear(&self) {
-        *self.list() = Pieces::default();
+        *self.list() = FreeRanges::default();
     }
 }
 

@@ -4,7 +4,7 @@
 //! stay unwritten. Then it is sent, and cannot be changed any more. The first part stays until the end: the
 //! superblock is written last.
 
-use super::parts::{PartLayout, Piece, WrittenRanges};
+use super::parts::{PartLayout, PartRange, WrittenRanges};
 use super::sink::Sink;
 use crate::io::interrupt;
 use crate::io::upload::{Stored, Upload};
@@ -193,7 +193,7 @@ impl StreamSink {
     }
 
     /// Writes some bytes of a part, or, with `None`, declares that they stay unwritten.
-    fn fill(&self, piece: &Piece, bytes: Option<&[u8]>) -> Result<()> {
+    fn fill(&self, piece: &PartRange, bytes: Option<&[u8]>) -> Result<()> {
         let buffer = self.buffer(piece.number, piece.size)?;
         let whole = {
             let mut buffer = locked(&buffer);

@@ -54,11 +54,11 @@ impl TestFile {
     }
 }
 
-fn values(file: &File, path: &str, choice: &Selection) -> Vec<i32> {
+fn values(file: &File, path: &str, selection: &Selection) -> Vec<i32> {
     let dataset = file.root().unwrap().group().unwrap().get(path.as_bytes()).unwrap().dataset().unwrap();
-    let count = choice.count(dataset.dims()).unwrap();
+    let count = selection.count(dataset.dims()).unwrap();
     let mut bytes = vec![0; usize::try_from(count).unwrap() * 4];
-    dataset.read(choice, &mut bytes).unwrap();
+    dataset.read(selection, &mut bytes).unwrap();
     bytes.chunks_exact(4).map(|four| i32::from_le_bytes(four.try_into().unwrap())).collect()
 }
 
@@ -107,8 +107,8 @@ fn parts_of_chunks_wait_for_the_rest() {
     let mut next = 100;
     for step in 0..60_u64 {
         let (row, column) = (step * 7 % 18, step * 5 % 17);
-        let choice = Selection::Axes(vec![Axis::range(row..row + 2), Axis::range(column..column + 3)]);
-        dataset.write(&choice, &numbers(next..next + 6)).unwrap();
+        let selection = Selection::Axes(vec![Axis::range(row..row + 2), Axis::range(column..column + 3)]);
+        dataset.write(&selection, &numbers(next..next + 6)).unwrap();
         for place in 0..6 {
             let (r, c) = (row as usize + place / 3, column as usize + place % 3);
             model[r * 20 + c] = next + place as i32;
@@ -199,9 +199,9 @@ fn chunks_side_by_side_need_no_index() {
         assert_eq!(found.fill().allocation, allocation);
         for (place, start) in chunks.into_iter().enumerate() {
             let (row, column) = (place as u64 / 2 * 4, place as u64 % 2 * 3);
-            let choice = Selection::Axes(vec![Axis::range(row..row + 1), Axis::range(column..column + 3)]);
+            let selection = Selection::Axes(vec![Axis::range(row..row + 1), Axis::range(column..column + 3)]);
             let expected = if start < 0 { vec![0; 3] } else { (start..start + 3).collect() };
-            assert_eq!(values(&file, "d", &choice), expected);
+            assert_eq!(values(&file, "d", &selection), expected);
         }
     };
     let array = ("FixedArray", AllocationTime::Incremental);

@@ -90,8 +90,8 @@ fn child(path: &Path) {
                     let chunk = random.next(CHUNKS / WRITERS) * WRITERS + writer;
                     let which = random.next(2) as usize;
                     say(format!("begin {which} {chunk} {generation}\n"));
-                    let choice = Selection::Axes(vec![Axis::range(chunk * CHUNK..(chunk + 1) * CHUNK)]);
-                    datasets[which].write(&choice, &content(chunk, generation)).unwrap();
+                    let selection = Selection::Axes(vec![Axis::range(chunk * CHUNK..(chunk + 1) * CHUNK)]);
+                    datasets[which].write(&selection, &content(chunk, generation)).unwrap();
                     say(format!("done {which} {chunk} {generation}\n"));
                     if random.next(60) == 0 {
                         file.flush().unwrap();
@@ -114,8 +114,8 @@ fn generations(path: &Path) -> Vec<(usize, u64, u64)> {
         let dataset = object.dataset().unwrap();
         for chunk in 0..CHUNKS {
             let mut bytes = vec![0; CHUNK as usize * 4];
-            let choice = Selection::Axes(vec![Axis::range(chunk * CHUNK..(chunk + 1) * CHUNK)]);
-            dataset.read(&choice, &mut bytes).unwrap();
+            let selection = Selection::Axes(vec![Axis::range(chunk * CHUNK..(chunk + 1) * CHUNK)]);
+            dataset.read(&selection, &mut bytes).unwrap();
             let first = u64::from(u32::from_le_bytes(bytes[..4].try_into().unwrap()));
             if first == 0 {
                 assert!(bytes.iter().all(|byte| *byte == 0), "half a chunk in {}", path.display());

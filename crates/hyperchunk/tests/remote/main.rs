@@ -152,7 +152,7 @@ fn all_at_once() {
         let mut found: Vec<Vec<u8>> = readable.iter().map(|(_, bytes)| vec![7; bytes.len()]).collect();
         let reads = readable.iter().zip(&mut found).map(|((dataset, _), out)| Read {
             dataset,
-            choice: &Selection::All,
+            selection: &Selection::All,
             conversion: None,
             out,
         });

@@ -109,7 +109,7 @@ def select(shape: Any, args: Any, dataset: Any = None) -> Selection:
     if len(args) == 1 and isinstance(args[0], np.ndarray) and args[0].dtype.kind == "b" and args[0].shape == shape:
         return PointSelection.from_mask(args[0])
     found = native.select(tuple(shape), args)
-    space = SpaceID(tuple(shape), selected=found.choice.description(list(shape)))
+    space = SpaceID(tuple(shape), selected=found.native.description(list(shape)))
     made = (SimpleSelection if found.simple else FancySelection)(shape, space)
     made._shape, made._array_shape = found.shape, found.array_shape
     return made

@@ -7,7 +7,7 @@ use super::layers::stored;
 use super::{Shared, StoreDataset};
 use crate::symbols::Herr;
 use hyperchunk::codec::Encoder;
-use hyperchunk_store::Slab;
+use hyperchunk_store::Hyperslab;
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::Arc;
 
@@ -108,7 +108,7 @@ pub(super) fn allocated(shared: &Shared) -> hyperchunk::Result<Arc<Vec<Vec<u64>>
     match &shared.definition.chunk {
         Some(chunk) if shared.is_early() => {
             let dims = shared.dims();
-            let everything = Slab::new(vec![0; dims.len()], dims.as_slice());
+            let everything = Hyperslab::new(vec![0; dims.len()], dims.as_slice());
             shared.with_layers(|layers| layers.allocated(&everything, chunk))
         }
         _ => written_chunks(shared),
@@ -152,7 +152,7 @@ pub(super) fn storage_size(shared: &Shared) -> hyperchunk::Result<u64> {
 /// Returns the chunk at an offset, as it was written, or as the filters encode it.
 fn chunk_at(shared: &Shared, offset: &[u64]) -> hyperchunk::Result<StoredChunk> {
     let chunk = shared.definition.chunk.as_deref().unwrap_or_default();
-    let slab = Slab::new(offset, chunk);
+    let slab = Hyperslab::new(offset, chunk);
     if let Some((source, piece, mask)) = shared.with_layers(|layers| layers.chunk_as_written(&slab))? {
         return Ok(StoredChunk { mask, bytes: stored(&source, &piece)?, address: piece.offset });
     }

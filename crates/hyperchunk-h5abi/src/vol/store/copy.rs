@@ -9,7 +9,7 @@ use super::describe::{self, GET_TYPE, PlaceholderDataset};
 use super::location::Location;
 use super::{OpenStore, Shared, StoreDataset, attributes, create, open_store};
 use crate::symbols::{Herr, Hid};
-use hyperchunk_store::{DatasetId, Marker, Slab};
+use hyperchunk_store::{DatasetId, Hyperslab, Marker};
 use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::{Arc, PoisonError};
@@ -356,13 +356,13 @@ impl Repair<'_> {
 fn each_part(
     shared: &Shared,
     dims: &[u64],
-    take: &mut dyn FnMut(&Slab, &[u8]) -> Outcome<()>,
+    take: &mut dyn FnMut(&Hyperslab, &[u8]) -> Outcome<()>,
 ) -> Outcome<()> {
-    let everything = Slab::new(vec![0; dims.len()], dims);
+    let everything = Hyperslab::new(vec![0; dims.len()], dims);
     let parts = match &shared.definition.chunk {
         Some(chunk) => {
             let written_chunks = super::chunks::written_chunks(shared)?;
-            let boxes = written_chunks.iter().map(|start| Slab::new(start.as_slice(), chunk.as_slice()));
+            let boxes = written_chunks.iter().map(|start| Hyperslab::new(start.as_slice(), chunk.as_slice()));
             boxes.filter_map(|slab| slab.clipped(dims)).collect()
         }
         None if shared.is_written()? => rows(&everything, shared.element() as u64),
@@ -383,7 +383,7 @@ fn each_part(
 }
 
 /// Splits a box along its first dimension.
-fn rows(slab: &Slab, element: u64) -> Vec<Slab> {
+fn rows(slab: &Hyperslab, element: u64) -> Vec<Hyperslab> {
     let [first, rest @ ..] = slab.count.as_slice() else { return Vec::new() };
     let row = rest.iter().fold(element, |size, count| size.saturating_mul(*count)).max(1);
     let step = (BATCH_BYTES / row).max(1);
@@ -406,7 +406,7 @@ fn write_natively(
     (dataset, vol): (P, Hid),
     kind: Hid,
     space: Hid,
-    slab: &Slab,
+    slab: &Hyperslab,
     bytes: &[u8],
 ) -> Outcome<()> {
     let rank = c_int::try_from(slab.count.len()).unwrap_or(c_int::MAX);

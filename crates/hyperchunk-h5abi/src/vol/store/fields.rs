@@ -7,7 +7,7 @@ use super::transfer::{Call, allocate_zeroed};
 use super::{Shared, StoreDataset, describe};
 use crate::symbols::Hid;
 use hyperchunk::model::{Class, Datatype};
-use hyperchunk_store::Slab;
+use hyperchunk_store::Hyperslab;
 use std::borrow::Cow;
 use std::ffi::CString;
 use std::ops::Range;
@@ -168,7 +168,7 @@ impl<'s> Fields<'s> {
 }
 
 impl Selection {
-    fn boxes(&self) -> &[Slab] {
+    fn boxes(&self) -> &[Hyperslab] {
         match self {
             Selection::Box(slab) => std::slice::from_ref(slab),
             Selection::Runs(runs) => runs,

@@ -5,7 +5,7 @@ use super::peers::EPOCH;
 use super::pieces::Pieces;
 use hyperchunk::codec::Decoder;
 use hyperchunk::{Error, Result};
-use hyperchunk_store::{DatasetWrites, Definition, LogWriter, Piece, PieceForm, Slab, WriterBytes};
+use hyperchunk_store::{DatasetWrites, Definition, Hyperslab, LogWriter, Piece, PieceForm, WriterBytes};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -94,12 +94,12 @@ impl Layers {
     }
 
     /// Returns whether one raw piece of a layer covers a box entirely, with nothing over it.
-    pub(super) fn is_covered_by(&self, layer: usize, slab: &Slab) -> bool {
+    pub(super) fn is_covered_by(&self, layer: usize, slab: &Hyperslab) -> bool {
         covering(&self.all, slab).is_some_and(|(number, _)| number == layer)
     }
 
     /// Reads the elements of a box, in C order; elements that were never written are the fill value.
-    pub(super) fn read(&mut self, definition: &Definition, slab: &Slab, out: &mut [u8]) -> Result<()> {
+    pub(super) fn read(&mut self, definition: &Definition, slab: &Hyperslab, out: &mut [u8]) -> Result<()> {
         let element =
             usize::try_from(definition.element_size()).map_err(|_| Error::limit("a huge element"))?;
         let Layers { all, decoder, decoded, .. } = self;
@@ -164,7 +164,7 @@ impl Layers {
     }
 
     /// Returns the offsets of all chunks of an extent, sorted.
-    pub(super) fn allocated(&mut self, everything: &Slab, chunk: &[u64]) -> Arc<Vec<Vec<u64>>> {
+    pub(super) fn allocated(&mut self, everything: &Hyperslab, chunk: &[u64]) -> Arc<Vec<Vec<u64>>> {
         let all = self.allocated.get_or_insert_with(|| {
             let mut found = BTreeSet::new();
             if !everything.count.contains(&0) {
@@ -177,7 +177,7 @@ impl Layers {
 
     /// Calls `found` with each piece that is visible in `slab`, from the bottom up: its layer, and its
     /// visible part.
-    pub(super) fn in_box(&self, slab: &Slab, found: &mut dyn FnMut(&Layer, &Piece, &Slab)) {
+    pub(super) fn in_box(&self, slab: &Hyperslab, found: &mut dyn FnMut(&Layer, &Piece, &Hyperslab)) {
         for layer in &self.all {
             layer.pieces.in_box(slab, under(&self.all, layer).as_deref(), &mut |piece, shown| {
                 found(layer, piece, shown);
@@ -187,7 +187,7 @@ impl Layers {
 
     /// Returns the layer, the piece and the mask of a chunk that was written whole, with nothing over it and
     /// not cut by a later extent.
-    pub(super) fn chunk_as_written(&self, slab: &Slab) -> Option<(Source, Piece, u32)> {
+    pub(super) fn chunk_as_written(&self, slab: &Hyperslab) -> Option<(Source, Piece, u32)> {
         let mut found = None;
         self.in_box(slab, &mut |layer, piece, shown| {
             found = match piece.form {
@@ -202,7 +202,7 @@ impl Layers {
 }
 
 /// Adds the offset of each chunk that intersects a box.
-fn add_chunks(found: &mut BTreeSet<Vec<u64>>, slab: &Slab, chunk: &[u64]) {
+fn add_chunks(found: &mut BTreeSet<Vec<u64>>, slab: &Hyperslab, chunk: &[u64]) {
     let axes = slab.start.iter().zip(&slab.count).zip(chunk);
     let ranges: Vec<(u64, u64, u64)> = axes
         .map(|((start, count), size)| {
@@ -262,7 +262,7 @@ fn decode(
 }
 
 /// Returns the raw piece that covers a box entirely with nothing over it, as in most reads.
-fn covering(layers: &[Layer], slab: &Slab) -> Option<(usize, u64)> {
+fn covering(layers: &[Layer], slab: &Hyperslab) -> Option<(usize, u64)> {
     let mut last = None;
     for (number, layer) in layers.iter().enumerate() {
         layer.pieces.in_box(slab, None, &mut |piece, shown| {
@@ -290,9 +290,9 @@ pub(super) fn fill(definition: &Definition, element: usize, out: &mut [u8]) {
 /// Calls `copy` for every run of elements of `shown` that is contiguous both in `from` and in `to`, with its
 /// offset in each and its length in bytes.
 pub(super) fn paint(
-    from: &Slab,
-    shown: &Slab,
-    to: &Slab,
+    from: &Hyperslab,
+    shown: &Hyperslab,
+    to: &Hyperslab,
     element: usize,
     copy: &mut dyn FnMut(usize, usize, usize) -> Result<()>,
 ) -> Result<()> {
@@ -304,13 +304,13 @@ pub(super) fn paint(
     // Trailing dimensions that are whole in both are merged into one run.
     let mut inner = rank.saturating_sub(1);
     let whole = |axis: usize| {
-        let axis_of = |slab: &Slab| slab.count.get(axis).copied();
+        let axis_of = |slab: &Hyperslab| slab.count.get(axis).copied();
         axis_of(shown) == axis_of(from) && axis_of(shown) == axis_of(to)
     };
     while inner > 0 && whole(inner) {
         inner = inner.saturating_sub(1);
     }
-    let strides = |slab: &Slab| -> Result<Vec<usize>> {
+    let strides = |slab: &Hyperslab| -> Result<Vec<usize>> {
         let mut strides = vec![element; rank];
         let mut size = element;
         for (stride, count) in strides.iter_mut().zip(&slab.count).rev() {
@@ -321,7 +321,7 @@ pub(super) fn paint(
         Ok(strides)
     };
     let (from_strides, to_strides) = (strides(from)?, strides(to)?);
-    let offset = |slab: &Slab, strides: &[usize]| -> Result<usize> {
+    let offset = |slab: &Hyperslab, strides: &[usize]| -> Result<usize> {
         let mut at = 0_usize;
         for ((shown, start), stride) in shown.start.iter().zip(&slab.start).zip(strides) {
             at = at.saturating_add(narrow(shown.saturating_sub(*start))?.saturating_mul(*stride));

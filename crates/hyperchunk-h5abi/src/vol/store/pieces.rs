@@ -3,7 +3,7 @@
 //! Every sixteen consecutive pieces have a bounding box, every sixteen boxes another, and so on. Writers go
 //! through a dataset in some order, so boxes are small. Adding a piece updates one box on each level.
 
-use hyperchunk_store::{Extent, Piece, Slab};
+use hyperchunk_store::{Extent, Hyperslab, Piece};
 
 /// Number of entries in a box.
 const NODE_ENTRIES: usize = 16;
@@ -13,7 +13,7 @@ const NODE_ENTRIES: usize = 16;
 pub(super) struct Pieces {
     all: Vec<Piece>,
     /// The levels of boxes, from the boxes of pieces to the top.
-    levels: Vec<Vec<Slab>>,
+    levels: Vec<Vec<Hyperslab>>,
     /// Extents: each hides everything outside it in pieces of lower order.
     clips: Vec<Extent>,
 }
@@ -67,7 +67,7 @@ impl Pieces {
 
     /// Calls `found` with the part of each piece whose chunks exist: a smaller extent removes the chunks
     /// outside it, but only elements of the chunks that it cuts. `under` clips all.
-    pub(super) fn in_chunks(&self, chunk: &[u64], under: Option<&[u64]>, found: &mut dyn FnMut(&Slab)) {
+    pub(super) fn in_chunks(&self, chunk: &[u64], under: Option<&[u64]>, found: &mut dyn FnMut(&Hyperslab)) {
         for piece in &self.all {
             let later = self.clips.iter().filter(|clip| clip.order > piece.order);
             let mut bound = under.map(<[u64]>::to_vec);
@@ -94,7 +94,12 @@ impl Pieces {
 
     /// Calls `found` with the pieces that are visible in `slab`, oldest first, each with its visible part;
     /// `under` clips all.
-    pub(super) fn in_box(&self, slab: &Slab, under: Option<&[u64]>, found: &mut dyn FnMut(&Piece, &Slab)) {
+    pub(super) fn in_box(
+        &self,
+        slab: &Hyperslab,
+        under: Option<&[u64]>,
+        found: &mut dyn FnMut(&Piece, &Hyperslab),
+    ) {
         let slab = match under {
             Some(extent) => match slab.clipped(extent) {
                 Some(clipped) => clipped,
@@ -106,7 +111,13 @@ impl Pieces {
     }
 
     /// Visits the entries of a level; level 0 has the pieces themselves.
-    fn descend(&self, level: usize, number: usize, slab: &Slab, found: &mut dyn FnMut(&Piece, &Slab)) {
+    fn descend(
+        &self,
+        level: usize,
+        number: usize,
+        slab: &Hyperslab,
+        found: &mut dyn FnMut(&Piece, &Hyperslab),
+    ) {
         if level == 0 {
             let Some(piece) = self.all.get(number) else { return };
             let later: Vec<_> = self.clips.iter().filter(|clip| clip.order > piece.order).cloned().collect();
@@ -135,7 +146,7 @@ impl Pieces {
 }
 
 /// Enlarges a box to contain another.
-pub(super) fn enclose(slab: &mut Slab, other: &Slab) {
+pub(super) fn enclose(slab: &mut Hyperslab, other: &Hyperslab) {
     for ((start, count), (other_start, other_count)) in
         slab.start.iter_mut().zip(&mut slab.count).zip(other.start.iter().zip(&other.count))
     {
@@ -161,7 +172,14 @@ mod tests {
     use hyperchunk_store::PieceForm;
 
     fn piece(order: u64, start: [u64; 2], count: [u64; 2]) -> Piece {
-        Piece { slab: Slab::new(start, count), offset: 0, length: 0, form: PieceForm::Raw, order, head: 0 }
+        Piece {
+            slab: Hyperslab::new(start, count),
+            offset: 0,
+            length: 0,
+            form: PieceForm::Raw,
+            order,
+            head: 0,
+        }
     }
 
     #[test]
@@ -174,7 +192,7 @@ mod tests {
         };
         for order in 0..700 {
             pieces.push(piece(order, [random(100), random(100)], [1 + random(9), 1 + random(9)]));
-            let slab = Slab::new([random(90), random(90)], [1 + random(20), 1 + random(20)]);
+            let slab = Hyperslab::new([random(90), random(90)], [1 + random(20), 1 + random(20)]);
             let mut found = Vec::new();
             pieces.in_box(&slab, None, &mut |piece, shown| found.push((piece.order, shown.clone())));
             let all = pieces.all.iter();
@@ -192,9 +210,9 @@ mod tests {
         pieces.clip(&Extent { order: 2, dims: vec![6, 4] });
         pieces.push(piece(3, [4, 4], [2, 2]));
         let mut found = Vec::new();
-        let all = Slab::new([0, 0], [6, 6]);
+        let all = Hyperslab::new([0, 0], [6, 6]);
         pieces.in_box(&all, None, &mut |piece, shown| found.push((piece.order, shown.clone())));
-        assert_eq!(found, [(0, Slab::new([0, 0], [3, 4])), (3, Slab::new([4, 4], [2, 2]))]);
+        assert_eq!(found, [(0, Hyperslab::new([0, 0], [3, 4])), (3, Hyperslab::new([4, 4], [2, 2]))]);
         assert_eq!(pieces.bound(), Some(vec![3, 4]));
     }
 }

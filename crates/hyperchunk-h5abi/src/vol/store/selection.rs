@@ -3,7 +3,7 @@
 use super::super::failure::{ON_ERROR_STACK, Outcome, done, refuse};
 use super::super::slot::Slot;
 use crate::symbols::Hid;
-use hyperchunk_store::Slab;
+use hyperchunk_store::Hyperslab;
 
 /// `H5S_ALL`, `H5S_BLOCK`.
 pub(super) const ALL: Hid = 0;
@@ -20,15 +20,15 @@ const EVERYTHING: i32 = 3;
 #[derive(Debug)]
 pub(super) enum Selection {
     /// One box.
-    Box(Slab),
+    Box(Hyperslab),
     /// Runs along the last dimension, each a box; elements may repeat, in any order.
-    Runs(Vec<Slab>),
+    Runs(Vec<Hyperslab>),
 }
 
 impl Selection {
     /// Converts the selection `space` of a dataset of extent `dims`.
     pub(super) fn from_space(slot: &Slot, space: Hid, dims: &[u64]) -> Outcome<Self> {
-        let everything = || Selection::Box(Slab::new(vec![0; dims.len()], dims));
+        let everything = || Selection::Box(Hyperslab::new(vec![0; dims.len()], dims));
         match space {
             ALL => return Ok(everything()),
             IN_PROPERTY_LIST => {
@@ -56,7 +56,7 @@ impl Selection {
         let boxed =
             last.iter().zip(&first).map(|(last, first)| last.saturating_sub(*first).saturating_add(1));
         let boxed: Vec<u64> = boxed.collect();
-        let slab = Slab::new(first, boxed);
+        let slab = Hyperslab::new(first, boxed);
         if kind == HYPERSLABS && is_box(slot, space, dims.len()) {
             return Ok(Selection::Box(slab));
         }
@@ -65,7 +65,7 @@ impl Selection {
 
     /// Returns its number of elements.
     pub(super) fn elements(&self) -> u64 {
-        let size = |slab: &Slab| slab.elements().unwrap_or(u64::MAX);
+        let size = |slab: &Hyperslab| slab.elements().unwrap_or(u64::MAX);
         match self {
             Selection::Box(slab) => size(slab),
             Selection::Runs(runs) => runs.iter().map(size).fold(0, u64::saturating_add),
@@ -99,7 +99,7 @@ fn is_box(slot: &Slot, space: Hid, rank: usize) -> bool {
 }
 
 /// Returns the selection as runs of the extent in C order, split at the ends of rows.
-fn runs(slot: &Slot, space: Hid, dims: &[u64]) -> Outcome<Vec<Slab>> {
+fn runs(slot: &Slot, space: Hid, dims: &[u64]) -> Outcome<Vec<Hyperslab>> {
     const BATCH_RUNS: usize = 512;
     let Some((row, before)) = dims.split_last() else { return Ok(Vec::new()) };
     let row = (*row).max(1);
@@ -148,7 +148,7 @@ fn runs(slot: &Slot, space: Hid, dims: &[u64]) -> Outcome<Vec<Slab>> {
                 if let Some(last) = count.last_mut() {
                     *last = part;
                 }
-                found.push(Slab { start, count });
+                found.push(Hyperslab { start, count });
                 at = at.saturating_add(part);
                 left = left.saturating_sub(part);
             }

@@ -6,7 +6,7 @@ use super::peers::{EPOCH, Peers};
 use hyperchunk::model::AllocationTime;
 use hyperchunk::select::{Axis, Selection};
 use hyperchunk::{Error, Result};
-use hyperchunk_store::{DatasetId, Definition, Extent, LogWriter, Slab};
+use hyperchunk_store::{DatasetId, Definition, Extent, Hyperslab, LogWriter};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -161,14 +161,14 @@ impl Shared {
 
     /// Adopts the extent that others gave the dataset, if a write reaches beyond our own. Merely opening a
     /// dataset does not change it.
-    fn adopt_extent(&self, boxes: &[Slab]) -> Result<()> {
+    fn adopt_extent(&self, boxes: &[Hyperslab]) -> Result<()> {
         let (writer, number) = self.writer()?;
         let mut state = self.lock();
         if !state.is_ahead {
             return Ok(());
         }
         let dims = writer.dataset(number)?.dims;
-        let is_outside = |slab: &Slab| {
+        let is_outside = |slab: &Hyperslab| {
             let ends = slab.start.iter().zip(&slab.count).map(|(start, count)| start.saturating_add(*count));
             ends.zip(&dims).any(|(end, dim)| end > *dim)
         };
@@ -179,7 +179,7 @@ impl Shared {
         Ok(())
     }
 
-    pub(super) fn write_boxes(&self, boxes: &[Slab], bytes: &[u8]) -> Result<()> {
+    pub(super) fn write_boxes(&self, boxes: &[Hyperslab], bytes: &[u8]) -> Result<()> {
         let (writer, number) = self.writer()?;
         self.adopt_extent(boxes)?;
         writer.write_boxes(number, boxes, bytes)?;
@@ -188,7 +188,7 @@ impl Shared {
     }
 
     /// Writes a byte range of each element of boxes.
-    pub(super) fn write_fields(&self, boxes: &[Slab], range: Range<u64>, bytes: &[u8]) -> Result<()> {
+    pub(super) fn write_fields(&self, boxes: &[Hyperslab], range: Range<u64>, bytes: &[u8]) -> Result<()> {
         let (writer, number) = self.writer()?;
         writer.write_fields(number, boxes, range, bytes)?;
         self.lock().stale = true;
@@ -196,7 +196,7 @@ impl Shared {
     }
 
     /// Writes a box; whole chunks are filtered.
-    pub(super) fn write_filtered(&self, slab: &Slab, bytes: &[u8]) -> Result<()> {
+    pub(super) fn write_filtered(&self, slab: &Hyperslab, bytes: &[u8]) -> Result<()> {
         let (writer, number) = self.writer()?;
         self.adopt_extent(std::slice::from_ref(slab))?;
         let axes = slab.start.iter().zip(&slab.count);
@@ -209,7 +209,7 @@ impl Shared {
     pub(super) fn write_chunk(&self, offset: &[u64], mask: u32, bytes: &[u8]) -> Result<()> {
         let (writer, number) = self.writer()?;
         let chunk = self.definition.chunk.clone().unwrap_or_else(|| vec![1; offset.len()]);
-        self.adopt_extent(&[Slab::new(offset, chunk)])?;
+        self.adopt_extent(&[Hyperslab::new(offset, chunk)])?;
         writer.write_chunk(number, offset, mask, bytes)?;
         self.lock().stale = true;
         Ok(())
@@ -225,7 +225,7 @@ impl Shared {
     }
 
     /// Reads the elements of a box in C order.
-    pub(super) fn read(&self, slab: &Slab, out: &mut [u8]) -> Result<()> {
+    pub(super) fn read(&self, slab: &Hyperslab, out: &mut [u8]) -> Result<()> {
         // Data written by this process are on top.
         let mut own = self.with_own()?;
         if own.own.is_some_and(|place| own.layers.is_covered_by(place, slab)) {

@@ -7,7 +7,7 @@ use super::fields::Fields;
 use super::selection::{ALL, BLOCK, Selection, elements};
 use super::{Shared, StoreDataset};
 use crate::symbols::{Herr, Hid};
-use hyperchunk_store::Slab;
+use hyperchunk_store::Hyperslab;
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 
@@ -252,9 +252,9 @@ fn read_chosen(shared: &Shared, chosen: &Selection, out: &mut [u8]) -> Outcome<(
     Ok(())
 }
 
-fn read_runs(shared: &Shared, runs: &[Slab], out: &mut [u8]) -> hyperchunk::Result<()> {
+fn read_runs(shared: &Shared, runs: &[Hyperslab], out: &mut [u8]) -> hyperchunk::Result<()> {
     let element = shared.element();
-    let mut around: Option<Slab> = None;
+    let mut around: Option<Hyperslab> = None;
     let mut count = 0_u64;
     for run in runs {
         count = count.saturating_add(run.elements()?);

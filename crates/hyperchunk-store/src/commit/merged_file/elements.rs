@@ -112,13 +112,13 @@ impl Merge {
             let keep = (&Chunking::Keep, &Filtering::Keep);
             let plan = dataset_plan(&self.packing.contents, listed, old, false, keep)?;
             let dims = old.dims();
-            let choice = if numbers.len() == elements.digests.len() {
+            let selection = if numbers.len() == elements.digests.len() {
                 Selection::All
             } else {
                 let coordinates = numbers.iter().flat_map(|number| coordinates(dims, *number)).collect();
                 Selection::Points { rank: dims.len(), coordinates }
             };
-            copy_choice(&self.packing, writer, made, (listed, old, dataset), &plan, &choice)
+            copy_choice(&self.packing, writer, made, (listed, old, dataset), &plan, &selection)
                 .map_err(|error| old.name(error))?;
         }
         Ok(())

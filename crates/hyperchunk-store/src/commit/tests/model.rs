@@ -9,7 +9,7 @@ struct Model {
 }
 
 impl Model {
-    fn put(&mut self, slab: &Slab, epoch: u64, writer: WriterId, values: &[u8]) {
+    fn put(&mut self, slab: &Hyperslab, epoch: u64, writer: WriterId, values: &[u8]) {
         for (at, value) in values.iter().enumerate() {
             let mut rest = at as u64;
             let mut place = vec![0; slab.start.len()];
@@ -60,7 +60,7 @@ impl Random {
 }
 
 enum Operation {
-    Box(Slab, Vec<u8>),
+    Box(Hyperslab, Vec<u8>),
     Clip(Vec<u64>),
 }
 
@@ -105,13 +105,13 @@ fn round(
                     let mut encoder = Encoder::default();
                     let (encoded, mask) = encoder.encode(&definition.pipeline, &values).unwrap();
                     writer.write_chunk(number, &offset, mask, encoded).unwrap();
-                    did.push(Operation::Box(Slab::new(offset, vec![3; rank]), values));
+                    did.push(Operation::Box(Hyperslab::new(offset, vec![3; rank]), values));
                 }
                 _ if dims.iter().all(|dim| *dim > 0) => {
                     let start: Vec<u64> = dims.iter().map(|dim| random.below(*dim)).collect();
                     let count: Vec<u64> =
                         dims.iter().zip(&start).map(|(dim, start)| 1 + random.below(dim - start)).collect();
-                    let slab = Slab::new(start, count);
+                    let slab = Hyperslab::new(start, count);
                     let values: Vec<u8> = (0..slab.elements().unwrap())
                         .map(|_| u8::try_from(random.below(250)).unwrap())
                         .collect();

@@ -6,7 +6,7 @@ use crate::query::Queries as _;
 use crate::query::{Predicate, RankBy};
 
 /// Returns the indices and values in a box for which `holds` is true.
-fn plain(values: &[u8], dims: &[u64], slab: &Slab, holds: &dyn Fn(u8) -> bool) -> Vec<(Vec<u64>, u8)> {
+fn plain(values: &[u8], dims: &[u64], slab: &Hyperslab, holds: &dyn Fn(u8) -> bool) -> Vec<(Vec<u64>, u8)> {
     let mut found = Vec::new();
     for (at, value) in values.iter().enumerate().filter(|(_, value)| holds(**value)) {
         let mut rest = at as u64;
@@ -34,7 +34,7 @@ pub(super) fn ask(path: &Path, epoch: u64, values: &[u8], fill: u8, random: &mut
     let dataset = open_dataset(&file);
     let dims = dataset.dims().to_vec();
     let (some, more) = (u8::try_from(random(250)).unwrap(), u8::try_from(random(250)).unwrap());
-    let mut slab = Slab::default();
+    let mut slab = Hyperslab::default();
     for dim in &dims {
         let start = random(dim + 1);
         slab.start.push(start);
@@ -62,7 +62,7 @@ pub(super) fn ask(path: &Path, epoch: u64, values: &[u8], fill: u8, random: &mut
                 found.extend(more.indices.chunks(rank).map(<[u64]>::to_vec).zip(more.values.iter().copied()));
             }
             found.sort();
-            let all = Slab::new(vec![0; dims.len()], dims.clone());
+            let all = Hyperslab::new(vec![0; dims.len()], dims.clone());
             let expected = plain(values, &dims, part.unwrap_or(&all), &holds);
             assert_eq!(found, expected, "{text} in {part:?}: {answer:?}");
             assert_eq!(matches.bytes_scanned(), answer.bytes_candidate);
@@ -115,9 +115,11 @@ fn large_records_are_asked_zone_by_zone() {
             let step = if turn == 2 { 3 } else { 1 };
             let rows = 10 + random(20);
             let start = random(dims[0] - rows);
-            let slabs: Vec<Slab> =
-                (0..rows).step_by(step).map(|row| Slab::new([start + row, 0, 0], [1, 300, 400])).collect();
-            let slabs = if turn == 2 { slabs } else { vec![Slab::new([start, 0, 0], [rows, 300, 400])] };
+            let slabs: Vec<Hyperslab> = (0..rows)
+                .step_by(step)
+                .map(|row| Hyperslab::new([start + row, 0, 0], [1, 300, 400]))
+                .collect();
+            let slabs = if turn == 2 { slabs } else { vec![Hyperslab::new([start, 0, 0], [rows, 300, 400])] };
             let peak = random(240);
             let mut written = Vec::new();
             for slab in &slabs {

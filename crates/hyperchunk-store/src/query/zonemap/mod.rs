@@ -8,7 +8,7 @@ pub(super) use analyze::check_numeric;
 pub use analyze::{AnalyzeReport, analyze};
 
 use super::{Elements, Zone, ZoneMap, ZoneRequest};
-use crate::{Slab, Statistics, split_range};
+use crate::{Hyperslab, Statistics, split_range};
 use hyperchunk::companion::{self, Trust};
 use hyperchunk::index::Identity;
 use hyperchunk::internal::contents;
@@ -49,9 +49,9 @@ impl Grid {
     }
 
     /// Returns a box by its number in row-major order.
-    fn slab(&self, mut number: u64) -> Slab {
+    fn slab(&self, mut number: u64) -> Hyperslab {
         let counts = self.counts();
-        let mut slab = Slab::new(vec![0; counts.len()], self.block.clone());
+        let mut slab = Hyperslab::new(vec![0; counts.len()], self.block.clone());
         for axis in (0..counts.len()).rev() {
             let at = number % counts[axis].max(1);
             number /= counts[axis].max(1);
@@ -64,10 +64,10 @@ impl Grid {
 
 impl Grid {
     /// Calls `each` with few boxes that together cover the zones `from..to`.
-    fn slabs(&self, from: u64, to: u64, mut each: impl FnMut(&Slab)) {
+    fn slabs(&self, from: u64, to: u64, mut each: impl FnMut(&Hyperslab)) {
         let counts = self.counts();
         let mut places = Vec::new();
-        split_range(&Slab::new(vec![0; counts.len()], counts), from, to - from, &mut places);
+        split_range(&Hyperslab::new(vec![0; counts.len()], counts), from, to - from, &mut places);
         for mut slab in places {
             for axis in 0..slab.start.len() {
                 let (block, extent) = (self.block[axis], self.extent[axis]);
@@ -258,11 +258,11 @@ mod tests {
     fn places_that_follow_each_other_are_few_boxes() {
         let grid = Grid { extent: vec![7, 9, 4], block: vec![2, 4, 3] };
         let places = grid.places().unwrap();
-        let elements = |slab: &Slab| slab.elements().unwrap();
+        let elements = |slab: &Hyperslab| slab.elements().unwrap();
         for from in 0..places {
             for to in from + 1..=places {
                 let (mut found, mut many) = (0, 0);
-                let wanted: Vec<Slab> = (from..to).map(|number| grid.slab(number)).collect();
+                let wanted: Vec<Hyperslab> = (from..to).map(|number| grid.slab(number)).collect();
                 grid.slabs(from, to, |slab| {
                     let inside = wanted.iter().filter_map(|one| one.intersection(slab));
                     assert_eq!(inside.map(|slab| elements(&slab)).sum::<u64>(), elements(slab));

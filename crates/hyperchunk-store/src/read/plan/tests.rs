@@ -1,7 +1,7 @@
 use crate::commit::{CommitOptions, commit};
 use crate::format::varint::Out;
 use crate::tests::{Folder, options};
-use crate::{Definition, LogWriter, Manifest, PackedPieces, Slab, WriterOptions, store_folder};
+use crate::{Definition, Hyperslab, LogWriter, Manifest, PackedPieces, WriterOptions, store_folder};
 use hyperchunk::pack::{Input, PackOptions, PackPlan};
 use hyperchunk::write::Sync;
 use hyperchunk::{Dataset, ErrorKind, ExternalPolicy, Limits};
@@ -33,7 +33,7 @@ impl Random {
 /// An operation on a dataset.
 enum Step {
     /// A box, and the first of its consecutive values.
-    Write(Slab, u16),
+    Write(Hyperslab, u16),
     /// The dimensions to which an extent clips.
     Extent(Vec<u64>),
 }
@@ -70,7 +70,7 @@ fn expected(steps: &[&[Step]], extent: &[u64], fill: u16, element: &[u64]) -> u1
     fill
 }
 
-fn values(slab: &Slab, first: u16) -> Vec<u8> {
+fn values(slab: &Hyperslab, first: u16) -> Vec<u8> {
     let count = slab.elements().unwrap() as u16;
     (0..count).flat_map(|number| first.wrapping_add(number).to_le_bytes()).collect()
 }
@@ -123,8 +123,8 @@ fn choices(random: &mut Random, dims: &[u64]) -> Vec<Selection> {
 }
 
 /// Returns the indices of a selection's elements, in order.
-fn elements(choice: &Selection, dims: &[u64]) -> Vec<Vec<u64>> {
-    let runs = hyperchunk_format::select::runs(choice, dims).unwrap();
+fn elements(selection: &Selection, dims: &[u64]) -> Vec<Vec<u64>> {
+    let runs = hyperchunk_format::select::runs(selection, dims).unwrap();
     let numbers = runs.flat_map(|(first, count)| first..first + count);
     numbers
         .map(|mut number| {
@@ -145,13 +145,13 @@ fn check(
     fill: u16,
     random: &mut Random,
 ) {
-    for choice in choices(random, dims) {
+    for selection in choices(random, dims) {
         let expected: Vec<u16> =
-            elements(&choice, dims).iter().map(|element| expected(steps, dims, fill, element)).collect();
+            elements(&selection, dims).iter().map(|element| expected(steps, dims, fill, element)).collect();
         let mut found = vec![0xa5; 2 * expected.len()];
-        read(&choice, &mut found);
+        read(&selection, &mut found);
         let found: Vec<u16> = found.as_chunks().0.iter().map(|bytes| u16::from_le_bytes(*bytes)).collect();
-        assert_eq!(found, expected, "{choice:?} of {dims:?}");
+        assert_eq!(found, expected, "{selection:?} of {dims:?}");
     }
 }
 
@@ -186,7 +186,7 @@ fn random_steps(
                     .zip(chunk)
                     .map(|(dim, chunk)| random.below(dim.div_ceil(*chunk)) * chunk)
                     .collect();
-                let slab = Slab::new(offset.clone(), chunk.clone());
+                let slab = Hyperslab::new(offset.clone(), chunk.clone());
                 let values = values(&slab, first);
                 let (bytes, mask) = match random.below(3) {
                     // The last filter is skipped, according to the mask.
@@ -209,7 +209,7 @@ fn random_steps(
                     let ranges: Vec<(u64, u64)> = dims.iter().map(|dim| random.range(*dim)).collect();
                     let starts: Vec<u64> = ranges.iter().map(|range| range.0).collect();
                     let counts: Vec<u64> = ranges.iter().map(|range| range.1 - range.0).collect();
-                    let slab = Slab::new(starts, counts);
+                    let slab = Hyperslab::new(starts, counts);
                     let first = first.wrapping_add(turn as u16 * 7);
                     bytes.extend(values(&slab, first));
                     boxes.push(slab.clone());
@@ -221,7 +221,7 @@ fn random_steps(
                 // Writes in a loop.
                 let width = 1 + random.below(2);
                 for turn in 0..dims[0] / 2 {
-                    let mut slab = Slab::new(vec![0; dims.len()], dims.clone());
+                    let mut slab = Hyperslab::new(vec![0; dims.len()], dims.clone());
                     slab.start[0] = turn * 2;
                     slab.count[0] = width;
                     let first = first.wrapping_add(turn as u16);
@@ -233,7 +233,7 @@ fn random_steps(
                 let ranges: Vec<(u64, u64)> = dims.iter().map(|dim| random.range(*dim)).collect();
                 let starts: Vec<u64> = ranges.iter().map(|range| range.0).collect();
                 let counts: Vec<u64> = ranges.iter().map(|range| range.1 - range.0).collect();
-                let slab = Slab::new(starts, counts);
+                let slab = Hyperslab::new(starts, counts);
                 writer.write_box(number, &slab.start, &slab.count, &values(&slab, first)).unwrap();
                 steps.push(Step::Write(slab, first));
             }
@@ -289,7 +289,8 @@ fn what_many_writers_wrote_in_many_epochs_is_read() {
                     // The writer sees the earlier epochs and its own data.
                     let mut seen: Vec<&[Step]> = steps.iter().map(Vec::as_slice).collect();
                     seen.push(&own);
-                    let into = |choice: &Selection, out: &mut [u8]| writer.read(number, choice, out).unwrap();
+                    let into =
+                        |selection: &Selection, out: &mut [u8]| writer.read(number, selection, out).unwrap();
                     let dims = writer.dataset(number).unwrap().dims;
                     check(into, &seen, &dims, fill, &mut random);
                 }
@@ -305,8 +306,9 @@ fn what_many_writers_wrote_in_many_epochs_is_read() {
             assert_eq!(read.dims(), dims, "seed {seed}");
             assert_eq!(read.chunked().map(|chunked| &chunked.dims), definition.chunk.as_ref());
             assert_eq!(read.pipeline().len(), definition.pipeline.len());
-            let into = |choice: &Selection, out: &mut [u8]| {
-                read.read(choice, out).unwrap_or_else(|error| panic!("seed {seed}, epoch {epoch}: {error}"));
+            let into = |selection: &Selection, out: &mut [u8]| {
+                read.read(selection, out)
+                    .unwrap_or_else(|error| panic!("seed {seed}, epoch {epoch}: {error}"));
             };
             check(into, &seen, &dims, fill, &mut random);
         }
@@ -331,7 +333,7 @@ fn small_and_large(folder: &Folder) -> (std::path::PathBuf, std::path::PathBuf, 
     definition.pipeline = preset("deflate", &target).unwrap();
     let number = writer.define(&definition).unwrap();
     let mut model = vec![0; 800_000];
-    let mut put = |slab: &Slab, bytes: &[u8]| {
+    let mut put = |slab: &Hyperslab, bytes: &[u8]| {
         let width = slab.count[1] as usize;
         for (row, bytes) in bytes.chunks(width).enumerate() {
             let start = (slab.start[0] as usize + row) * 1000 + slab.start[1] as usize;
@@ -341,20 +343,23 @@ fn small_and_large(folder: &Folder) -> (std::path::PathBuf, std::path::PathBuf, 
     let bytes = |count: u64, first: u64| -> Vec<u8> {
         (0..count).map(|at| ((at * at + first) % 251 % 7 * 30) as u8).collect()
     };
-    let large =
-        [Slab::new([0, 0], [300, 1000]), Slab::new([300, 10], [400, 900]), Slab::new([350, 5], [310, 990])];
+    let large = [
+        Hyperslab::new([0, 0], [300, 1000]),
+        Hyperslab::new([300, 10], [400, 900]),
+        Hyperslab::new([350, 5], [310, 990]),
+    ];
     for slab in large {
         let bytes = bytes(slab.elements().unwrap(), 3);
         writer.write_box(number, &slab.start, &slab.count, &bytes).unwrap();
         put(&slab, &bytes);
     }
     for row in 0..40 {
-        let slab = Slab::new([700 + row, 7 * row], [1, 100 + row]);
+        let slab = Hyperslab::new([700 + row, 7 * row], [1, 100 + row]);
         let bytes = bytes(100 + row, row);
         writer.write_box(number, &slab.start, &slab.count, &bytes).unwrap();
         put(&slab, &bytes);
     }
-    let many: Vec<Slab> = (0..30).map(|at| Slab::new([750 + at, 3 * at], [1, 50])).collect();
+    let many: Vec<Hyperslab> = (0..30).map(|at| Hyperslab::new([750 + at, 3 * at], [1, 50])).collect();
     let values = bytes(1500, 9);
     writer.write_boxes(number, &many, &values).unwrap();
     many.iter().zip(values.chunks(50)).for_each(|(slab, bytes)| put(slab, bytes));
@@ -362,7 +367,7 @@ fn small_and_large(folder: &Folder) -> (std::path::PathBuf, std::path::PathBuf, 
     let values = bytes(10_000, 1);
     let (stored, mask) = encoder.encode(&definition.pipeline, &values).unwrap();
     writer.write_chunk(number, &[100, 200], mask, stored).unwrap();
-    put(&Slab::new([100, 200], [100, 100]), &values);
+    put(&Hyperslab::new([100, 200], [100, 100]), &values);
     writer.close().unwrap();
     commit(&path, &never()).unwrap().unwrap();
     (path, writer.log().to_owned(), model)
@@ -386,23 +391,23 @@ fn large_pieces_are_read_in_part() {
         Selection::Blocks(Blocks::new(2, &[1, 1, 500, 700, 400, 600, 799, 999]).unwrap()),
     ];
     let float = Datatype::ieee(4, ByteOrder::Big);
-    for choice in choices {
-        let expected: Vec<u8> = elements(&choice, &dims)
+    for selection in choices {
+        let expected: Vec<u8> = elements(&selection, &dims)
             .iter()
             .map(|element| model[(element[0] * 1000 + element[1]) as usize])
             .collect();
         let mut found = vec![0xa5; expected.len()];
-        dataset.read(&choice, &mut found).unwrap();
-        assert!(found == expected, "{choice:?}");
+        dataset.read(&selection, &mut found).unwrap();
+        assert!(found == expected, "{selection:?}");
         let mut found = vec![0xa5; 4 * expected.len()];
-        dataset.read_as(&choice, &float, &mut found).unwrap();
+        dataset.read_as(&selection, &float, &mut found).unwrap();
         let same = found
             .as_chunks()
             .0
             .iter()
             .map(|bytes| f32::from_be_bytes(*bytes))
             .eq(expected.iter().map(|byte| f32::from(*byte)));
-        assert!(same, "{choice:?} as numbers");
+        assert!(same, "{selection:?} as numbers");
     }
 }
 
@@ -527,10 +532,10 @@ fn manifests_that_lie_cost_little() {
         std::fs::write(Manifest::path(&path, 1), &bytes).unwrap();
         let Ok(dataset) = open() else { continue };
         let axes = dataset.dims().iter().map(|dim| Axis::range(0..(*dim).min(900))).collect();
-        let choice = Selection::Axes(axes);
-        let Ok(count) = choice.count(dataset.dims()) else { continue };
+        let selection = Selection::Axes(axes);
+        let Ok(count) = selection.count(dataset.dims()) else { continue };
         let mut values = vec![0; usize::try_from(count * dataset.datatype().size).unwrap()];
-        drop(dataset.read(&choice, &mut values));
+        drop(dataset.read(&selection, &mut values));
         drop(dataset.touched());
     }
 }
@@ -557,11 +562,11 @@ fn a_million_pieces_of_a_loop_are_looked_through_quickly() {
         read(&Selection::Axes(vec![blocks]), &mut found);
         assert!(found.chunks(20).enumerate().all(|(at, found)| found == value(at as u64)));
     };
-    check(&|choice, out| writer.read(number, choice, out).unwrap());
+    check(&|selection, out| writer.read(number, selection, out).unwrap());
     writer.close().unwrap();
     commit(&path, &never()).unwrap().unwrap();
     let dataset = dataset(&path, "a");
-    check(&|choice, out| dataset.read(choice, out).unwrap());
+    check(&|selection, out| dataset.read(selection, out).unwrap());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Fields of elements: separate writes of members of a compound.
 
 use super::{Dataset, LogWriter};
-use crate::Slab;
+use crate::Hyperslab;
 use crate::format::piece::is_of_members;
 use crate::format::record::Body;
 use hyperchunk::{Error, Result};
@@ -10,7 +10,7 @@ use std::ops::Range;
 impl Dataset {
     /// Returns the boxes that are not empty, after checking that all are inside the extent and
     /// match the number of bytes, with `size` bytes an element.
-    pub(super) fn inside(&self, boxes: &[Slab], size: u64, bytes: &[u8]) -> Result<Vec<Slab>> {
+    pub(super) fn inside(&self, boxes: &[Hyperslab], size: u64, bytes: &[u8]) -> Result<Vec<Hyperslab>> {
         let name = |error: Error| error.object(String::from_utf8_lossy(&self.definition.path));
         let mut needed = 0_u64;
         for slab in boxes {
@@ -43,7 +43,13 @@ impl LogWriter {
     ///
     /// # Errors
     /// Invalid for a range that is not of whole members; as [`LogWriter::write_boxes`].
-    pub fn write_fields(&self, dataset: u32, boxes: &[Slab], range: Range<u64>, bytes: &[u8]) -> Result<()> {
+    pub fn write_fields(
+        &self,
+        dataset: u32,
+        boxes: &[Hyperslab],
+        range: Range<u64>,
+        bytes: &[u8],
+    ) -> Result<()> {
         let mut state = self.state()?;
         let known = state.dataset(dataset)?;
         let datatype = &known.definition.datatype;

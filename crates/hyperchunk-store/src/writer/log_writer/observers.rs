@@ -2,7 +2,7 @@
 
 use super::LogWriter;
 use crate::writer::observer::{AnalysisId, Announcement, Findings, Observer, WriteEvent};
-use crate::{PageHead, PageKind, Slab};
+use crate::{Hyperslab, PageHead, PageKind};
 use hyperchunk::{Error, Result};
 use std::sync::Arc;
 
@@ -20,12 +20,12 @@ impl LogWriter {
     pub(crate) fn notify_observer(
         &self,
         dataset: u32,
-        boxes: &[Slab],
+        boxes: &[Hyperslab],
         appended: bool,
         bytes: Option<&[u8]>,
     ) -> Result<()> {
         let Some(observer) = self.0.observer.get() else { return Ok(()) };
-        let some: Vec<Slab> = boxes.iter().filter(|slab| !slab.count.contains(&0)).cloned().collect();
+        let some: Vec<Hyperslab> = boxes.iter().filter(|slab| !slab.count.contains(&0)).cloned().collect();
         if some.is_empty() {
             return Ok(());
         }
@@ -43,7 +43,7 @@ impl LogWriter {
     ///
     /// # Errors
     /// Errors of the observer; Invalid if the number of bytes does not match the box.
-    pub fn replay(&self, dataset: u32, slab: &Slab, bytes: &[u8]) -> Result<()> {
+    pub fn replay(&self, dataset: u32, slab: &Hyperslab, bytes: &[u8]) -> Result<()> {
         let known = self.dataset(dataset)?;
         slab.check(known.definition.dims.len())?;
         if slab.elements()?.checked_mul(known.definition.element_size()) != Some(bytes.len() as u64) {
@@ -58,7 +58,7 @@ impl LogWriter {
     /// Limit for a record that is too long; NotFound; Io.
     pub fn announce(&self, dataset: u32, analysis: AnalysisId, record: &[u8]) -> Result<()> {
         let rank = self.dataset(dataset)?.dims.len();
-        let slab = Slab::new(vec![0; rank], vec![0; rank]);
+        let slab = Hyperslab::new(vec![0; rank], vec![0; rank]);
         let head = PageHead { kind: PageKind::Analysis, first: 0, entries: 1, complete: false, slab };
         let announced = Announcement { analysis, record: record.to_vec() };
         self.put_page(dataset, head, &announced.encode())
@@ -70,7 +70,7 @@ impl LogWriter {
     /// As [`LogWriter::put_page`].
     pub fn put_findings(&self, dataset: u32, findings: &Findings) -> Result<()> {
         let rank = self.dataset(dataset)?.dims.len();
-        let around = findings.bounding_box().unwrap_or_else(|| Slab::new(vec![0; rank], vec![0; rank]));
+        let around = findings.bounding_box().unwrap_or_else(|| Hyperslab::new(vec![0; rank], vec![0; rank]));
         let entries = findings.entries.len() as u64;
         let head = PageHead { kind: PageKind::Pairs, first: 0, entries, complete: false, slab: around };
         self.put_page(dataset, head, &findings.encode())

@@ -6,7 +6,7 @@ use crate::format::page::{MAX_PAGE_BYTES, MAX_PAGE_ENTRIES, PageHead};
 use crate::format::record::{Body, Record};
 use crate::statistics::zones::ZonePattern;
 use crate::statistics::{Statistics, checksum};
-use crate::{DatasetEntry, Slab};
+use crate::{DatasetEntry, Hyperslab};
 use hyperchunk::{Error, Result};
 
 impl LogWriter {
@@ -73,7 +73,7 @@ impl Dataset {
 
     /// Records the statistics of a record.
     fn add_zones(&mut self, order: u64, record: &Record, cut: Option<Vec<Statistics>>) {
-        let (one, bytes): (&[Slab], u64) = match &record.body {
+        let (one, bytes): (&[Hyperslab], u64) = match &record.body {
             Body::Boxes(boxes) => (boxes, record.length),
             Body::Append(slab) => (std::slice::from_ref(slab), record.length),
             Body::Rows { slab, length, .. } => (std::slice::from_ref(slab), *length),

@@ -6,7 +6,7 @@ use crate::arrow_files::{Field, Table};
 use crate::format::fragment_offset;
 use crate::format::record::{Body, Record};
 use crate::statistics::{Pass, Statistics};
-use crate::{Definition, Slab};
+use crate::{Definition, Hyperslab};
 use hyperchunk::Result;
 use hyperchunk::io::Source;
 use hyperchunk::write::Sync;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 impl Dataset {
     /// Returns the table, if a box consists of whole rows.
-    pub(super) fn table_index(&self, boxes: &[Slab]) -> Option<usize> {
+    pub(super) fn table_index(&self, boxes: &[Hyperslab]) -> Option<usize> {
         let [slab] = boxes else { return None };
         let whole = |start: &u64, count: &u64, dim: &u64| *start == 0 && count == dim;
         let inner = slab.start.iter().zip(&slab.count).zip(&self.definition.dims).skip(1);
@@ -44,7 +44,7 @@ impl LogWriter {
         &self,
         state: &mut State,
         (dataset, table): (u32, usize),
-        slab: &Slab,
+        slab: &Hyperslab,
         append: bool,
         bytes: &[u8],
     ) -> Result<()> {
@@ -137,7 +137,7 @@ impl LogWriter {
         bytes: &[u8],
     ) -> Result<()> {
         let known = state.dataset(dataset)?;
-        let mut slab = Slab::new(vec![0; known.definition.dims.len()], known.definition.dims.clone());
+        let mut slab = Hyperslab::new(vec![0; known.definition.dims.len()], known.definition.dims.clone());
         (slab.start[0], slab.count[0]) = (first, count);
         let looks = self.0.options.statistics.then_some(known.looks);
         let statistics = looks.is_some_and(super::NumberFormat::is_supported).then_some(Statistics::NONE);

@@ -11,9 +11,10 @@ impl LogWriter {
     /// # Errors
     /// Invalid if the selection does not suit the extent, or the number of bytes is not the one
     /// that it needs; Io.
-    pub fn write(&self, dataset: u32, choice: &Selection, bytes: &[u8]) -> Result<()> {
+    pub fn write(&self, dataset: u32, selection: &Selection, bytes: &[u8]) -> Result<()> {
         let OwnDataset { definition, dims, .. } = self.dataset(dataset)?;
-        let boxes = boxes(choice, &dims).map_err(|e| e.object(String::from_utf8_lossy(&definition.path)))?;
+        let boxes =
+            boxes(selection, &dims).map_err(|e| e.object(String::from_utf8_lossy(&definition.path)))?;
         self.write_boxes(dataset, &boxes, bytes)
     }
 }

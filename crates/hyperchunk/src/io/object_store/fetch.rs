@@ -89,7 +89,7 @@ pub(super) fn wait<T: Send + 'static>(
 }
 
 /// A range to fetch, of one of several objects.
-pub(super) struct Piece {
+pub(super) struct ObjectRange {
     /// The number of the object.
     pub(super) object: usize,
     /// The range's place in the list of that object.
@@ -114,8 +114,8 @@ impl From<Error> for Failed {
 pub(super) fn many(
     process: &'static Process,
     targets: &[Target],
-    pieces: &[Piece],
-    land: &mut dyn FnMut(&Piece, Bytes) -> Result<()>,
+    pieces: &[ObjectRange],
+    land: &mut dyn FnMut(&ObjectRange, Bytes) -> Result<()>,
 ) -> Result<(), Failed> {
     let Some(options) = targets.first().map(|target| &target.options) else { return Ok(()) };
     let at_once = options.concurrency.max(1);

@@ -28,7 +28,7 @@ use super::{Counters, Land, Remote, RemoteOptions, RequestCost, Source, ends_bef
 use crate::{Error, ErrorKind, Result};
 use buffers::Buffers;
 use bytes::Bytes;
-use fetch::Piece;
+use fetch::ObjectRange;
 use head::Head;
 use hosts::Held;
 use location::{Kind, Location};
@@ -190,7 +190,7 @@ impl ObjectSource {
             let near = range.start..range.end.min(length);
             let far = range.start.max(near.end)..range.end;
             is_used |= near.start < near.end || range.is_empty();
-            let piece = |range| Piece { object, place, range };
+            let piece = |range| ObjectRange { object, place, range };
             if far.is_empty() {
                 sorted.near.push(piece(range.clone()));
             } else {
@@ -219,9 +219,9 @@ impl ObjectSource {
 #[derive(Default)]
 struct Sorted {
     /// Those in the objects' heads.
-    near: Vec<Piece>,
+    near: Vec<ObjectRange>,
     /// Those that need a request, without their parts in the heads.
-    far: Vec<Piece>,
+    far: Vec<ObjectRange>,
     /// Parts in the heads, by object and place.
     fronts: HashMap<(usize, usize), Range<u64>>,
 }
@@ -251,7 +251,7 @@ pub(super) fn fetch_many(
             Some(near) => land(object, place, [near, far].concat().into()),
             None => {
                 let range = front.start..front.end.saturating_add(far.len() as u64);
-                missing.push(Piece { object, place, range });
+                missing.push(ObjectRange { object, place, range });
                 Ok(())
             }
         }
@@ -269,7 +269,7 @@ pub(super) fn fetch_many(
 /// Fetches pieces of objects by requests.
 fn request(
     objects: &[&ObjectSource],
-    mut left: Vec<Piece>,
+    mut left: Vec<ObjectRange>,
     land: &mut dyn FnMut(usize, usize, Bytes) -> Result<()>,
 ) -> Result<()> {
     let longest = left.iter().map(|piece| piece.range.end - piece.range.start).max().unwrap_or(0);

@@ -48,12 +48,12 @@ fn assembled(found: &StoredBox) -> Vec<u8> {
 }
 
 /// Checks that the stored pieces of a box give the elements that a read gives.
-fn check(dataset: &Dataset, choice: &Selection) {
-    let Some(found) = dataset.stored_box(choice).unwrap() else { panic!("{choice:?} is a box") };
-    assert_eq!(found.shape, choice.shape(dataset.dims()));
-    let mut expected = vec![0; usize::try_from(choice.count(dataset.dims()).unwrap()).unwrap() * SIZE];
-    dataset.read(choice, &mut expected).unwrap();
-    assert_eq!(assembled(&found), expected, "{choice:?}");
+fn check(dataset: &Dataset, selection: &Selection) {
+    let Some(found) = dataset.stored_box(selection).unwrap() else { panic!("{selection:?} is a box") };
+    assert_eq!(found.shape, selection.shape(dataset.dims()));
+    let mut expected = vec![0; usize::try_from(selection.count(dataset.dims()).unwrap()).unwrap() * SIZE];
+    dataset.read(selection, &mut expected).unwrap();
+    assert_eq!(assembled(&found), expected, "{selection:?}");
     let ranges = found.pieces.iter().map(|piece| piece.range.clone()).enumerate();
     let stored: Vec<(usize, Range<u64>)> =
         ranges.filter_map(|(number, range)| Some((number, range?))).collect();
@@ -129,13 +129,13 @@ fn boxes_of_every_layout() {
         Selection::All,
     ];
     for name in ["none", "deflate", "snappy", "fast", "contiguous", "sparse", "never"] {
-        some.iter().for_each(|choice| check(&dataset(name), choice));
+        some.iter().for_each(|selection| check(&dataset(name), selection));
     }
     let inner = parts(&[1..6, 3..9, 2..8]);
     for name in ["none", "deflate", "snappy", "fast", "sparse"] {
         check(&dataset(name), &inner);
     }
-    let none = |name: &str, choice: &Selection| dataset(name).stored_box(choice).unwrap().is_none();
+    let none = |name: &str, selection: &Selection| dataset(name).stored_box(selection).unwrap().is_none();
     assert!(none("contiguous", &inner), "short rows");
     assert!(none("compact", &Selection::All), "in the header");
     assert!(none(

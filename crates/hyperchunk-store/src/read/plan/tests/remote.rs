@@ -113,12 +113,12 @@ fn few_requests_bring_what_is_read() {
     assert!(requests < 16, "{requests}");
     let column = Selection::Axes(vec![Axis::range(0..800), Axis::range(500..501)]);
     let points = Selection::Points { rank: 2, coordinates: (0..400).map(|at| at * 7919 % 800).collect() };
-    for choice in [&column, &points] {
-        let elements = elements(choice, &[800, 1000]);
+    for selection in [&column, &points] {
+        let elements = elements(selection, &[800, 1000]);
         let expected: Vec<u8> = elements.iter().map(|at| model[(at[0] * 1000 + at[1]) as usize]).collect();
         let (mut one, mut other) = (vec![0; expected.len()], vec![0; expected.len()]);
         let reads =
-            [&mut one, &mut other].map(|out| Read { dataset: &dataset, choice, conversion: None, out });
+            [&mut one, &mut other].map(|out| Read { dataset: &dataset, selection, conversion: None, out });
         read_many(reads.into()).unwrap();
         assert!(one == expected && other == expected);
     }
@@ -151,12 +151,12 @@ fn stores_are_read_alike_here_and_there() {
         }
         let here = dataset(&path, "a");
         let (there, _) = open(upload(&path, |_, _| ()));
-        for choice in choices(&mut random, here.dims()) {
-            let count = usize::try_from(choice.count(here.dims()).unwrap()).unwrap();
+        for selection in choices(&mut random, here.dims()) {
+            let count = usize::try_from(selection.count(here.dims()).unwrap()).unwrap();
             let (mut one, mut other) = (vec![1; 2 * count], vec![2; 2 * count]);
-            here.read(&choice, &mut one).unwrap();
-            there.read(&choice, &mut other).unwrap();
-            assert!(one == other, "seed {seed}: {choice:?}");
+            here.read(&selection, &mut one).unwrap();
+            there.read(&selection, &mut other).unwrap();
+            assert!(one == other, "seed {seed}: {selection:?}");
         }
     }
 }

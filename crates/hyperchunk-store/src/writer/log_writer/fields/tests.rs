@@ -4,7 +4,7 @@ use crate::admin::compact::{CompactOptions, compact};
 use crate::commit::external_links;
 use crate::commit::{CommitOptions, commit};
 use crate::tests::{Folder, options};
-use crate::{Definition, Log, LogWriter, PieceForm, Slab};
+use crate::{Definition, Hyperslab, Log, LogWriter, PieceForm};
 use hyperchunk::write::Sync;
 use hyperchunk::{Dataset, ErrorKind};
 use hyperchunk::{File, OpenOptions};
@@ -58,7 +58,7 @@ impl Model {
         Self((100..124).collect::<Vec<u8>>().repeat(DIMS[0] * DIMS[1]))
     }
 
-    fn put(&mut self, slab: &Slab, range: &std::ops::Range<u64>, bytes: &[u8]) {
+    fn put(&mut self, slab: &Hyperslab, range: &std::ops::Range<u64>, bytes: &[u8]) {
         let range = range.start as usize..range.end as usize;
         let mut parts = bytes.chunks_exact(range.len());
         for row in slab.start[0]..slab.start[0] + slab.count[0] {
@@ -75,10 +75,10 @@ impl Model {
 
     /// Compares reads of several selections with the model.
     fn check(&self, random: &mut Random, read: &dyn Fn(&Selection, &mut [u8])) {
-        let compare = |choice: Selection, numbers: Vec<usize>| {
+        let compare = |selection: Selection, numbers: Vec<usize>| {
             let mut out = vec![7; numbers.len() * SIZE];
-            read(&choice, &mut out);
-            assert!(out == self.elements(numbers), "{choice:?}");
+            read(&selection, &mut out);
+            assert!(out == self.elements(numbers), "{selection:?}");
         };
         compare(Selection::All, (0..DIMS[0] * DIMS[1]).collect());
         for _ in 0..3 {
@@ -101,10 +101,10 @@ impl Model {
     }
 }
 
-fn slab(random: &mut Random) -> Slab {
+fn slab(random: &mut Random) -> Hyperslab {
     let start = DIMS.map(|dim| random.below(dim));
     let count = [0, 1].map(|axis| 1 + random.below(DIMS[axis] - start[axis]));
-    Slab::new(start.map(|at| at as u64), count.map(|at| at as u64))
+    Hyperslab::new(start.map(|at| at as u64), count.map(|at| at as u64))
 }
 
 #[test]
@@ -134,7 +134,11 @@ fn fields_lie_over_what_is_below() {
                         let offset = [random.below(3) * 4, random.below(2) * 5];
                         let bytes = random.bytes(20 * SIZE);
                         writer.write_chunk(number, &offset.map(|at| at as u64), 0, &bytes).unwrap();
-                        model.put(&Slab::new(offset.map(|at| at as u64), [4, 5]), &(0..SIZE as u64), &bytes);
+                        model.put(
+                            &Hyperslab::new(offset.map(|at| at as u64), [4, 5]),
+                            &(0..SIZE as u64),
+                            &bytes,
+                        );
                     }
                     _ => {
                         let range = RANGES[random.below(RANGES.len())].clone();
@@ -145,7 +149,7 @@ fn fields_lie_over_what_is_below() {
                     }
                 }
                 if random.below(3) == 0 {
-                    model.check(&mut random, &|choice, out| writer.read(number, choice, out).unwrap());
+                    model.check(&mut random, &|selection, out| writer.read(number, selection, out).unwrap());
                 }
             }
             let own = writer.written(number).unwrap();
@@ -160,12 +164,12 @@ fn fields_lie_over_what_is_below() {
             let made = commit(&path, &never).unwrap().unwrap();
             assert!(made.links.iter().all(|(_, links)| links.is_ok()), "{:?}", made.links);
             let read = dataset(&path);
-            model.check(&mut random, &|choice, out| read.read(choice, out).unwrap());
+            model.check(&mut random, &|selection, out| read.read(selection, out).unwrap());
         }
         let compacting = CompactOptions { sync: Sync::Never, ..CompactOptions::default() };
         compact(&path, &compacting).unwrap();
         let read = dataset(&path);
-        model.check(&mut random, &|choice, out| read.read(choice, out).unwrap());
+        model.check(&mut random, &|selection, out| read.read(selection, out).unwrap());
         let manifest = crate::Manifest::newest(&*path).unwrap().unwrap();
         let pieces = manifest.datasets.iter().flat_map(|stored| &stored.parts);
         assert!(pieces.flat_map(|part| part.written.pieces.iter()).all(|piece| !piece.form.is_fields()));
@@ -174,7 +178,7 @@ fn fields_lie_over_what_is_below() {
 
 #[test]
 fn writers_of_different_fields_agree_and_those_of_the_same_do_not() {
-    let all = || vec![Slab::new([0, 0], [13, 11])];
+    let all = || vec![Hyperslab::new([0, 0], [13, 11])];
     let elements = DIMS[0] * DIMS[1];
     // Fields and values that two writers write, and whether they conflict.
     let cases = [
@@ -208,7 +212,7 @@ fn writers_of_different_fields_agree_and_those_of_the_same_do_not() {
                 model.put(&all()[0], range, &vec![value; elements * (range.end - range.start) as usize]);
             }
             let read = dataset(&path);
-            model.check(&mut Random(1), &|choice, out| read.read(choice, out).unwrap());
+            model.check(&mut Random(1), &|selection, out| read.read(selection, out).unwrap());
         }
     }
 }
@@ -219,18 +223,18 @@ fn only_whole_members_are_fields() {
     let path = folder.0.join("a.h5");
     let writer = LogWriter::create(&path, &options()).unwrap();
     let number = writer.define(&definition(false)).unwrap();
-    let one = [Slab::new([0, 0], [1, 1])];
+    let one = [Hyperslab::new([0, 0], [1, 1])];
     for range in [0..3, 1..4, 4..8, 0..16, 12..18, 18..20, 20..25, 3..3] {
         let bytes = vec![0; (range.end - range.start) as usize];
         let error = writer.write_fields(number, &one, range.clone(), &bytes).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid, "{range:?}");
     }
     assert!(writer.write_fields(number, &one, 0..4, &[0; 5]).is_err());
-    assert!(writer.write_fields(number, &[Slab::new([13, 0], [1, 1])], 0..4, &[0; 4]).is_err());
+    assert!(writer.write_fields(number, &[Hyperslab::new([13, 0], [1, 1])], 0..4, &[0; 4]).is_err());
     writer.write_fields(number, &one, 0..24, &[1; 24]).unwrap();
     assert!(writer.written(number).unwrap().pieces.iter().all(|piece| piece.form == PieceForm::Raw));
     let numbers = Definition::new("/b", Datatype::integer(8, false, ByteOrder::Little), vec![3]);
     let number = writer.define(&numbers).unwrap();
-    assert!(writer.write_fields(number, &[Slab::new([0], [1])], 0..4, &[0; 4]).is_err());
+    assert!(writer.write_fields(number, &[Hyperslab::new([0], [1])], 0..4, &[0; 4]).is_err());
     assert!(external_links::UnlinkedReason::Fields.to_string().contains("compact"));
 }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// # Errors
 /// As [`Selection::count`]; Corrupt if a chunk has no elements or another rank; Limit if a chunk or the
 /// selection has more elements than the address space.
-pub fn pieces(selection: &Selection, dims: &[u64], chunk: &[u64]) -> Result<Pieces> {
+pub fn chunk_selections(selection: &Selection, dims: &[u64], chunk: &[u64]) -> Result<ChunkSelections> {
     check_chunk(dims, chunk)?;
     let count = selection.count(dims)?;
     let kind = if count == 0 { Kind::Nothing } else { Kind::new(selection, dims, chunk)? };
@@ -36,19 +36,19 @@ pub fn pieces(selection: &Selection, dims: &[u64], chunk: &[u64]) -> Result<Piec
         Kind::Points(_) => Next::Group(0),
         Kind::Blocks(blocks) => Next::Blocks(blocks.chunks(chunk)),
     };
-    Ok(Pieces { plan: Arc::new(plan), next })
+    Ok(ChunkSelections { plan: Arc::new(plan), next })
 }
 
-/// Iterator over the pieces of a selection; see [`pieces`].
+/// Iterator over the pieces of a selection; see [`chunk_selections`].
 #[derive(Debug)]
-pub struct Pieces {
+pub struct ChunkSelections {
     plan: Arc<Plan>,
     next: Next,
 }
 
 /// Selected elements of one chunk.
 #[derive(Debug)]
-pub struct Piece {
+pub struct ChunkSelection {
     plan: Arc<Plan>,
     chunk: Vec<u64>,
     /// For a selection of points: the points in the chunk.
@@ -147,32 +147,36 @@ impl Plan {
     }
 }
 
-impl Pieces {
+impl ChunkSelections {
     /// Returns the piece of one chunk, for orthogonal selections. A caller that knows which chunks exist can
     /// skip all others. `None` if the selection does not touch the chunk.
     ///
     /// # Errors
     /// Invalid for selections of points and of irregular blocks.
-    pub fn piece_in_chunk(&self, chunk: &[u64]) -> Result<Option<Piece>> {
+    pub fn in_chunk(&self, chunk: &[u64]) -> Result<Option<ChunkSelection>> {
         let Kind::Axes(axes) = &self.plan.kind else {
             return Err(Error::invalid("a selection that is not one along each axis"));
         };
         let touched = |(axis, number)| self.plan.next_number(axis, number) == Some(number);
         let touched = axes.len() == chunk.len() && chunk.iter().copied().enumerate().all(touched);
-        Ok(touched.then(|| Piece { plan: Arc::clone(&self.plan), chunk: chunk.to_vec(), entries: 0..0 }))
+        Ok(touched.then(|| ChunkSelection {
+            plan: Arc::clone(&self.plan),
+            chunk: chunk.to_vec(),
+            entries: 0..0,
+        }))
     }
 
-    /// True if [`Pieces::piece_in_chunk`] is supported: the selection is orthogonal.
+    /// True if [`ChunkSelections::in_chunk`] is supported: the selection is orthogonal.
     #[must_use]
     pub fn is_grid(&self) -> bool {
         matches!(self.plan.kind, Kind::Axes(_))
     }
 }
 
-impl Iterator for Pieces {
-    type Item = Piece;
+impl Iterator for ChunkSelections {
+    type Item = ChunkSelection;
 
-    fn next(&mut self) -> Option<Piece> {
+    fn next(&mut self) -> Option<ChunkSelection> {
         let mut entries = 0..0;
         let chunk = match &mut self.next {
             Next::Chunk(next) => {
@@ -189,11 +193,11 @@ impl Iterator for Pieces {
             }
             Next::Blocks(chunks) => chunks.next()?,
         };
-        Some(Piece { plan: Arc::clone(&self.plan), chunk, entries })
+        Some(ChunkSelection { plan: Arc::clone(&self.plan), chunk, entries })
     }
 }
 
-impl Piece {
+impl ChunkSelection {
     /// Returns the chunk's coordinates in the grid of chunks.
     #[must_use]
     pub fn chunk(&self) -> &[u64] {
@@ -239,7 +243,7 @@ impl Piece {
         self.strided(|run| run.each(&mut each))
     }
 
-    /// As [`Piece::runs`], with elements at equal distances combined in one run.
+    /// As [`ChunkSelection::runs`], with elements at equal distances combined in one run.
     ///
     /// # Errors
     /// The error of `each`, which ends the iteration.
@@ -252,7 +256,7 @@ impl Piece {
         }
     }
 
-    /// As [`Piece::strided`], and also combines runs at equal distances in the result: a chunk that is one
+    /// As [`ChunkSelection::strided`], and also combines runs at equal distances in the result: a chunk that is one
     /// element wide is one column.
     ///
     /// # Errors

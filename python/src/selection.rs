@@ -12,7 +12,7 @@ use std::borrow::Cow;
 /// Selection of elements of a dataset.
 #[pyclass(frozen, module = "hyperchunk._core")]
 #[derive(Debug, PartialEq)]
-pub(crate) struct Choice(Wanted);
+pub(crate) struct Selection(Wanted);
 
 #[derive(Debug, PartialEq)]
 enum Wanted {
@@ -22,11 +22,11 @@ enum Wanted {
     Stored(StoredSelection),
 }
 
-impl Choice {
+impl Selection {
     /// Resolves the selection for a dataset of this extent.
     pub(crate) fn within(&self, dims: &[u64]) -> Result<Cow<'_, select::Selection>> {
         match &self.0 {
-            Wanted::Asked(choice) => Ok(Cow::Borrowed(choice)),
+            Wanted::Asked(selection) => Ok(Cow::Borrowed(selection)),
             Wanted::Stored(selection) => select::Selection::resolve(selection, dims).map(Cow::Owned),
         }
     }
@@ -35,7 +35,7 @@ impl Choice {
 /// Limit for the number of coordinates in the list of boxes that a file stores for a selection.
 const MOST_CORNERS: usize = 1 << 22;
 
-impl Choice {
+impl Selection {
     /// Converts the selection to its form in a file.
     pub(crate) fn stored(&self, dims: &[u64]) -> Result<StoredSelection> {
         Ok(match &self.0 {
@@ -44,7 +44,7 @@ impl Choice {
             Wanted::Asked(select::Selection::Points { rank, coordinates }) => {
                 StoredSelection::Points { rank: *rank, coordinates: coordinates.clone() }
             }
-            Wanted::Asked(choice) if choice.count(dims)? == 0 => StoredSelection::None,
+            Wanted::Asked(selection) if selection.count(dims)? == 0 => StoredSelection::None,
             Wanted::Asked(select::Selection::Axes(axes)) => match regular(axes) {
                 Some(slabs) => StoredSelection::Regular(slabs),
                 None => boxes(axes)?,
@@ -138,7 +138,7 @@ pub(crate) fn slab(numbers: &[u64]) -> select::Selection {
 }
 
 #[pymethods]
-impl Choice {
+impl Selection {
     /// Selects all elements.
     #[staticmethod]
     fn all() -> Self {
@@ -169,7 +169,7 @@ impl Choice {
 
     /// Returns the number of selected elements in a dataset of this extent.
     fn count(&self, py: Python<'_>, dims: Vec<u64>) -> PyResult<u64> {
-        self.within(&dims).and_then(|choice| choice.count(&dims)).map_err(|e| to_python(py, &e))
+        self.within(&dims).and_then(|selection| selection.count(&dims)).map_err(|e| to_python(py, &e))
     }
 
     /// Returns the selection as a file stores it; the input of `selected`.
